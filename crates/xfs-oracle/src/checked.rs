@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use xfs_check::CheckOptions;
-use xfs_device::SharedDevice;
+use xfs_check::{CheckOptions, CheckedDevices};
+use xfs_device::{BlockDevice, SharedDevice};
 use xfs_format::{DiskAddr, StructureAddress, Superblock};
 use xfs_log::{LogDevice, find_head_and_tail};
 
@@ -26,9 +26,27 @@ pub enum CheckerVerdict {
     Refused(String),
 }
 
+/// The devices of a volume.
+#[derive(Clone, Copy)]
+pub struct VolumeDevices<'a> {
+    /// The data device.
+    pub data: &'a SharedDevice,
+    /// The log device. It is `data` unless the log has a device of its own.
+    pub log: &'a SharedDevice,
+    /// The realtime device, if there is one.
+    pub realtime: Option<&'a SharedDevice>,
+}
+
 /// Checks a volume with our checker. `log` is `data` unless the log has a device of its own.
 #[must_use]
 pub fn check_volume(data: &SharedDevice, log: &SharedDevice) -> CheckerVerdict {
+    check_devices(VolumeDevices { data, log, realtime: None })
+}
+
+/// Checks a volume with all its devices with our checker.
+#[must_use]
+pub fn check_devices(devices: VolumeDevices<'_>) -> CheckerVerdict {
+    let VolumeDevices { data, log, realtime } = devices;
     // A damaged device may be shorter than a sector.
     let length = usize::try_from(data.length_bytes()).unwrap_or(SECTOR_BYTES).min(SECTOR_BYTES);
     let mut sector = vec![0; length];
@@ -48,7 +66,9 @@ pub fn check_volume(data: &SharedDevice, log: &SharedDevice) -> CheckerVerdict {
         Err(error) => return CheckerVerdict::Unreadable(format!("the log: {error}")),
     };
     let options = CheckOptions::default().log_head(state.head);
-    let report = match xfs_check::check(&**data, &superblock, &options, &()) {
+    let realtime = realtime.map(|device| &**device as &dyn BlockDevice);
+    let checked = CheckedDevices { data: &**data, realtime };
+    let report = match xfs_check::check_devices(checked, &superblock, &options, &()) {
         Ok(report) => report,
         Err(reason) => return CheckerVerdict::Refused(reason.to_string()),
     };

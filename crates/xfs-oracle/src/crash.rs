@@ -73,7 +73,7 @@ impl CrashRecipe {
             None
         };
         run(mkfs.arg(&data))?;
-        let image = Image { data, log };
+        let image = Image { data, log, realtime: None };
         let mount = image.mount(&[])?;
         match self.load {
             CrashLoad::Names => self.change_names(mount.path(), seed)?,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use xfs_device::{FileDevice, FileOptions, SharedDevice};
 
-use crate::checked::{CheckerVerdict, check_volume};
+use crate::checked::{CheckerVerdict, VolumeDevices, check_devices};
 use crate::error::{Context, OracleError};
 use crate::mount::Mount;
 use crate::populate::{age, fill, populate};
@@ -45,12 +45,21 @@ pub enum GeometryFeature {
     Fragmented,
     /// ferroxfs counts the usage of users, groups and projects.
     Quota,
+    /// The contents of files lie in a realtime section, on a device of its own.
+    RealtimeDevice,
+    /// The contents of files lie in zones after the data section, on the same device.
+    InternalZones,
 }
 
 /// Options that leave out all btrees for which each group reserves space, so that the volume can be
 /// filled completely.
 const NOTHING_RESERVED: &str = "-m rmapbt=0,reflink=0,finobt=0,inobtcount=0";
 const PARENT_NOTHING_RESERVED: &str = "-n parent=1 -m rmapbt=0,reflink=0,finobt=0,inobtcount=0";
+
+/// Size of a realtime device in bytes.
+const REALTIME_BYTES: u64 = 256 << 20;
+/// Size of all zones of a volume in bytes.
+const ZONES_BYTES: u64 = 24 << 20;
 
 const FRAGMENTED: &str = "-b size=4096 -n parent=1 -m rmapbt=1,reflink=1 -i exchange=1";
 
@@ -72,10 +81,16 @@ pub struct Image {
     pub data: PathBuf,
     /// Path of the log device's image file, if the log has a device of its own.
     pub log: Option<PathBuf>,
+    /// Path of the realtime device's image file, if there is such a device.
+    pub realtime: Option<PathBuf>,
 }
 
 const fn system(name: &'static str, options: &'static str) -> Geometry {
     Geometry { name, feature: GeometryFeature::Plain, mkfs: MkfsVersion::System, options }
+}
+
+const fn realtime(name: &'static str, options: &'static str) -> Geometry {
+    Geometry { feature: GeometryFeature::RealtimeDevice, ..newer(name, options) }
 }
 
 const fn newer(name: &'static str, options: &'static str) -> Geometry {
@@ -140,6 +155,36 @@ impl Geometry {
         ..newer("quota", "-n parent=1 -m rmapbt=1 -i exchange=1")
     };
 
+    /// Kinds of volumes whose files lie in a realtime section: without groups, with realtime extents
+    /// of one block and of several, with groups, and with zones. This machine's kernel need not
+    /// know realtime sections. The zones are few, so that a history has to collect them.
+    pub const REALTIME: [Self; 5] = [
+        realtime(
+            "realtime",
+            "-m metadir=0 -d rtinherit=1 -r extsize=4096 -n parent=1 -i exchange=1",
+        ),
+        realtime("realtime-16k", "-m metadir=0 -d rtinherit=1 -r extsize=16k -n parent=1"),
+        realtime("realtime-groups", "-m metadir=1,rmapbt=1,reflink=1 -d rtinherit=1 -r rgsize=16m"),
+        realtime("zones", "-r zoned=1,rgsize=1m"),
+        Self {
+            feature: GeometryFeature::InternalZones,
+            ..newer("internal-zones", "-d size=300m -r zoned=1,rgsize=1m")
+        },
+    ];
+
+    /// Kinds of volumes with a realtime section that has room for long histories.
+    pub const ROOMY_SECTIONS: [Self; 4] = [
+        Self::REALTIME[0],
+        Self::REALTIME[1],
+        Self::REALTIME[2],
+        realtime("large-zones", "-r zoned=1,rgsize=4m"),
+    ];
+
+    /// Returns whether the volume has zones.
+    pub fn has_zones(&self) -> bool {
+        self.options.contains("zoned=1")
+    }
+
     /// Makes a volume of this kind in `folder` and fills it through the kernel. Returns
     /// [`OracleError::Unavailable`] if this kernel cannot mount the volume.
     pub fn make_and_fill(&self, folder: &Path) -> Result<Image, OracleError> {
@@ -156,7 +201,9 @@ impl Geometry {
             | GeometryFeature::ExternalLog
             | GeometryFeature::Grown
             | GeometryFeature::Renamed
-            | GeometryFeature::Quota => {}
+            | GeometryFeature::Quota
+            | GeometryFeature::RealtimeDevice
+            | GeometryFeature::InternalZones => {}
         }
         mount.unmount()?;
         Ok(image)
@@ -180,12 +227,35 @@ impl Geometry {
         } else {
             None
         };
+        let realtime = self.add_realtime_device(&mut mkfs, folder)?;
         run(mkfs.arg(&data))?;
         if self.feature == GeometryFeature::Renamed {
             let mut rename = xfsprogs.command("xfs_db");
             run(rename.args(["-x", "-p", "xfs_admin", "-c", "uuid generate"]).arg(&data))?;
         }
-        Ok(Image { data, log })
+        Ok(Image { data, log, realtime })
+    }
+
+    /// Makes the image of the realtime device, if the volume has one, and adds it to the arguments
+    /// of mkfs.xfs.
+    fn add_realtime_device(
+        &self,
+        mkfs: &mut Command,
+        folder: &Path,
+    ) -> Result<Option<PathBuf>, OracleError> {
+        if matches!(self.feature, GeometryFeature::InternalZones) {
+            mkfs.arg("--unsupported");
+        }
+        if self.feature != GeometryFeature::RealtimeDevice {
+            return Ok(None);
+        }
+        let has_few = self.options.contains("zoned=1,rgsize=1m");
+        let size_bytes = if has_few { ZONES_BYTES } else { REALTIME_BYTES };
+        let path = sparse(folder.join(format!("{}.realtime", self.name)), size_bytes)?;
+        let mut option = std::ffi::OsString::from("rtdev=");
+        option.push(&path);
+        mkfs.arg("--unsupported").arg("-r").arg(option);
+        Ok(Some(path))
     }
 
     /// Returns the size of the volumes in bytes. Large blocks need more space for the same number
@@ -194,6 +264,8 @@ impl Geometry {
     fn size_bytes(&self) -> u64 {
         match self.feature {
             GeometryFeature::Full | GeometryFeature::Fragmented => 320 << 20,
+            GeometryFeature::RealtimeDevice => 300 << 20,
+            GeometryFeature::InternalZones => (300 << 20) + ZONES_BYTES,
             _ if self.options.contains("65536") || self.options.contains("agcount=16") => 2 << 30,
             _ => 1 << 30,
         }
@@ -209,7 +281,8 @@ impl Image {
             Ok(to)
         };
         let log = self.log.as_deref().map(copy).transpose()?;
-        Ok(Self { data: copy(&self.data)?, log })
+        let realtime = self.realtime.as_deref().map(copy).transpose()?;
+        Ok(Self { data: copy(&self.data)?, log, realtime })
     }
 
     /// Returns the complaints of `xfs_repair -n` and of our own checker, or `None` if they have
@@ -239,7 +312,9 @@ impl Image {
             Some(log) => open(log)?,
             None => Arc::clone(&device),
         };
-        Ok(match check_volume(&device, &log) {
+        let realtime = self.realtime.as_deref().map(open).transpose()?;
+        let devices = VolumeDevices { data: &device, log: &log, realtime: realtime.as_ref() };
+        Ok(match check_devices(devices) {
             CheckerVerdict::DirtyLog | CheckerVerdict::Refused(_) => None,
             CheckerVerdict::Unreadable(what) => Some(format!("check: {what}")),
             CheckerVerdict::Findings(findings) => {
@@ -255,6 +330,9 @@ impl Image {
         repair.arg("-n");
         if let Some(log) = &self.log {
             repair.arg("-l").arg(log);
+        }
+        if let Some(realtime) = &self.realtime {
+            repair.arg("-r").arg(realtime);
         }
         let output = repair.arg(&self.data).output().context(|| "xfs_repair".to_owned())?;
         let said = [output.stdout, output.stderr].concat();
@@ -314,7 +392,15 @@ impl Image {
     }
 
     /// Mounts the image in the kernel.
+    ///
+    /// # Errors
+    ///
+    /// [`OracleError::Unavailable`] for a volume with a realtime device, which only guests mount.
     pub fn mount(&self, options: &[&str]) -> Result<Mount, OracleError> {
+        if self.realtime.is_some() {
+            let reason = "only a guest mounts a realtime device".to_owned();
+            return Err(OracleError::Unavailable(reason));
+        }
         Mount::new(&self.data, self.log.as_deref(), options)
     }
 }

@@ -40,7 +40,7 @@ mod view;
 mod xfsprogs;
 
 pub use agreement::{AgreementRun, Disagreement, guarded, replay};
-pub use checked::{CheckerVerdict, check_volume};
+pub use checked::{CheckerVerdict, VolumeDevices, check_devices, check_volume};
 pub use compare::{Differences, Resumed};
 pub use crash::{CrashLoad, CrashRecipe};
 pub use crash_history::CrashHistory;

@@ -34,8 +34,8 @@ pub use contents::Bytes;
 pub use generate::Generator;
 pub use operation::{
     Abilities, AllocationMode, Durable, Features, FileRanges, FileTarget, IoMode, ListEntry,
-    ListKind, NodeSettings, Operation, Outcome, Path, RenameMode, SLOTS, SetMode, bytes,
-    list_value, names, pattern,
+    ListKind, NodeSettings, Operation, Outcome, Path, RealtimeRules, RenameMode, SLOTS, SetMode,
+    bytes, list_value, names, pattern,
 };
 pub use shrink::shrink;
 
@@ -137,6 +137,11 @@ impl Node {
     fn is_immutable(&self) -> bool {
         self.settings.flags.contains(FileFlags::IMMUTABLE)
     }
+
+    /// Returns whether the contents are in the realtime section.
+    fn is_realtime(&self) -> bool {
+        self.settings.flags.contains(FileFlags::REALTIME)
+    }
 }
 
 /// A model of a filesystem, in memory.
@@ -150,10 +155,15 @@ pub struct Model {
 }
 
 impl Model {
-    /// Creates an empty filesystem.
+    /// Creates an empty filesystem. If the volume has a realtime section, the root hands the
+    /// realtime flag on to new files.
     pub fn new(features: Features) -> Self {
         let body = Body::Directory { entries: BTreeMap::new(), parent: ROOT };
-        let root = Node { links: 2, ..Node::new(FileType::Directory.as_raw_mode() | 0o755, body) };
+        let mut root = Node::new(FileType::Directory.as_raw_mode() | 0o755, body);
+        root.links = 2;
+        if features.section.is_some() {
+            root.settings.flags |= FileFlags::REALTIME_INHERIT;
+        }
         Self {
             features,
             nodes: [(ROOT, Arc::new(root))].into(),

@@ -54,7 +54,7 @@ fn make(path: &Path) -> Result<Image, TrialError> {
     if !output.status.success() {
         return Err(failed(String::from_utf8_lossy(&output.stderr)));
     }
-    Ok(Image { data: path.to_owned(), log: None })
+    Ok(Image { data: path.to_owned(), log: None, realtime: None })
 }
 
 /// Makes files through the kernel until no inode is left on the volume. Returns the number of

@@ -185,7 +185,7 @@ fn check_volume(group: &Group, name: &str, pieces: &Pieces) -> Result<(), TrialE
     volume.close().map_err(failed)?;
     let plain = group.disk("plain");
     collect(&disks, pieces, &plain)?;
-    let image = Image { data: plain.clone(), log: None };
+    let image = Image { data: plain.clone(), log: None, realtime: None };
     if let Some(findings) = image.findings()? {
         return Err(failed(format!("{name}: {findings}")));
     }

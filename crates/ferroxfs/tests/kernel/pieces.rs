@@ -82,7 +82,7 @@ fn make(path: &Path, options: &str) -> Result<Image, TrialError> {
     }
     drop((sieve, from));
     volume.close().map_err(failed)?;
-    let image = Image { data: path.to_owned(), log: None };
+    let image = Image { data: path.to_owned(), log: None, realtime: None };
     take_larger_extents(&image)?;
     Ok(image)
 }
@@ -128,7 +128,7 @@ fn crash_ours(image: &Image) -> Result<Image, TrialError> {
     fs::copy(&image.data, &crashed).map_err(failed)?;
     drop((from, to));
     volume.close().map_err(failed)?;
-    Ok(Image { data: crashed, log: None })
+    Ok(Image { data: crashed, log: None, realtime: None })
 }
 
 /// Recovers a volume with ferroxfs, and checks it with xfs_repair and the kernel.

@@ -321,7 +321,7 @@ fn shown(data: &std::path::Path, layout: &std::path::Path) -> Result<(String, St
     let output = mkfs.env("SOURCE_DATE_EPOCH", "1700000000").output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{mkfs:?}: {said}");
-    let image = Image { data: data.to_owned(), log: None };
+    let image = Image { data: data.to_owned(), log: None, realtime: None };
     if let Some(findings) = image.findings()? {
         return Err(TrialError::Failed(findings));
     }

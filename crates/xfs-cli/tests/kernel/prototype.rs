@@ -61,7 +61,7 @@ fn shown(mkfs: &mut Command, place: &Path, options: &str) -> Result<String, Tria
     let output = mkfs.args(["-q", "-p", options, "volume"]).current_dir(place).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{mkfs:?}: {said}");
-    let image = Image { data, log: None };
+    let image = Image { data, log: None, realtime: None };
     if let Some(findings) = image.findings()? {
         return Err(TrialError::Failed(findings));
     }

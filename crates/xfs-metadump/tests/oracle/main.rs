@@ -94,7 +94,7 @@ impl Case {
     /// Returns an error, which begins with `what`, if xfs_repair or the checker of ferroxfs finds
     /// anything in the image.
     fn expect_clean(&self, data: &Path, what: &str) -> Result<(), TrialError> {
-        let image = Image { data: data.to_owned(), log: None };
+        let image = Image { data: data.to_owned(), log: None, realtime: None };
         match image.findings()? {
             None => Ok(()),
             Some(findings) => Err(failed(format!("{what}: {findings}"))),

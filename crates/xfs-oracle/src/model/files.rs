@@ -6,7 +6,8 @@ use std::ops::Range;
 use rustix::io::Errno;
 
 use super::operation::{
-    AllocationMode, FileRanges, FileTarget, IoMode, Operation, Outcome, bytes, pattern,
+    AllocationMode, FileRanges, FileTarget, IoMode, Operation, Outcome, RealtimeRules, bytes,
+    pattern,
 };
 use super::{Answer, Body, Bytes, Durable, Model, NodeId, Stamp};
 use crate::digest::{SECTOR_BYTES, SparseDigest};
@@ -165,6 +166,16 @@ impl Model {
         }
     }
 
+    /// Returns whether all numbers are multiples of the unit in which the file's space is allocated
+    /// and freed.
+    fn is_aligned_in(&self, id: NodeId, numbers: &[u64]) -> Result<bool, Errno> {
+        let unit = match self.node(id)?.is_realtime() {
+            true => self.features.realtime_extent_bytes(),
+            false => self.features.block_bytes,
+        };
+        Ok(numbers.iter().all(|number| number % unit == 0))
+    }
+
     fn is_aligned(&self, numbers: &[u64]) -> bool {
         numbers.iter().all(|number| number % self.features.block_bytes == 0)
     }
@@ -184,7 +195,7 @@ impl Model {
             mode,
             AllocationMode::Collapse | AllocationMode::Insert | AllocationMode::PunchHole
         );
-        if gives {
+        if gives && !self.is_in_zones(id)? {
             self.change(id)?.settings.flags |= FileFlags::PREALLOCATED;
         }
         Ok(Outcome::Done)
@@ -199,15 +210,20 @@ impl Model {
     ) -> Result<(), Errno> {
         let Range { start: offset, end } = range;
         let length = end - offset;
+        if self.is_in_zones(id)?
+            && matches!(mode, AllocationMode::Allocate | AllocationMode::AllocateKeepSize)
+        {
+            return Err(Errno::OPNOTSUPP);
+        }
         match mode {
             AllocationMode::Collapse => {
-                if !self.is_aligned(&[offset, length]) || end >= size {
+                if !self.is_aligned_in(id, &[offset, length])? || end >= size {
                     return Err(Errno::INVAL);
                 }
                 self.contents_mut(id)?.collapse(offset, length);
             }
             AllocationMode::Insert => {
-                if !self.is_aligned(&[offset, length]) || offset >= size {
+                if !self.is_aligned_in(id, &[offset, length])? || offset >= size {
                     return Err(Errno::INVAL);
                 }
                 if size.checked_add(length).is_none_or(|size| size > SIZE_MAX) {
@@ -233,6 +249,12 @@ impl Model {
         Ok(())
     }
 
+    /// Returns whether the contents of a file are in zones.
+    fn is_in_zones(&self, id: NodeId) -> Result<bool, Errno> {
+        let has_zones = self.features.section == Some(RealtimeRules::Zones);
+        Ok(has_zones && self.node(id)?.is_realtime())
+    }
+
     /// Returns the IDs of the source and the target file of an operation on two files. Returns an
     /// error if the volume does not support the operation, that is, lacks `ability`.
     fn both(&self, ranges: &FileRanges, ability: Abilities) -> Result<(NodeId, NodeId), Errno> {
@@ -242,6 +264,10 @@ impl Model {
         let to = self.target(&ranges.to, FileAccess::Write)?;
         if !self.features.abilities.contains(ability) {
             return Err(Errno::OPNOTSUPP);
+        }
+        // Blocks of the data device and of the realtime section do not mix.
+        if self.node(from)?.is_realtime() != self.node(to)?.is_realtime() {
+            return Err(Errno::INVAL);
         }
         Ok((from, to))
     }

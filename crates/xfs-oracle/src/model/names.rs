@@ -183,6 +183,10 @@ impl Model {
         let is_directory = matches!(node.body, Body::Directory { .. });
         if is_directory || matches!(node.body, Body::File(_)) {
             inherit_flags(from, to, is_directory);
+            let hands_on = from.flags.contains(FileFlags::REALTIME_INHERIT);
+            if hands_on && !is_directory && self.features.section.is_some() {
+                to.flags |= FileFlags::REALTIME;
+            }
         }
         Ok(node)
     }

@@ -330,12 +330,33 @@ pub struct Features {
     pub inode_bytes: u64,
     /// The optional operations that the volume supports.
     pub abilities: Abilities,
+    /// The realtime section in which new files lie. `None` for a volume without a section.
+    pub section: Option<RealtimeRules>,
+}
+
+/// The rules of a realtime section: which operations on its files succeed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RealtimeRules {
+    /// A section without groups. Its files share and exchange no blocks.
+    Classic {
+        /// The realtime extent size in bytes, in which space is allocated and freed.
+        extent_bytes: u64,
+    },
+    /// A section of groups with realtime extents of one block.
+    Groups,
+    /// A section of zones. Space is allocated only by writing.
+    Zones,
 }
 
 impl Features {
-    /// Returns the realtime extent size in bytes that mkfs gives volumes without a realtime device.
+    /// Returns the realtime extent size in bytes. mkfs also gives one to volumes without a realtime
+    /// section.
     pub(crate) fn realtime_extent_bytes(&self) -> u64 {
-        self.block_bytes.max(4096)
+        match self.section {
+            Some(RealtimeRules::Classic { extent_bytes }) => extent_bytes,
+            Some(RealtimeRules::Groups | RealtimeRules::Zones) => self.block_bytes,
+            None => self.block_bytes.max(4096),
+        }
     }
 }
 

@@ -84,8 +84,12 @@ impl Model {
             | FileFlags::PROJECT_INHERIT
             | FileFlags::REALTIME_INHERIT
             | FileFlags::NOSYMLINKS;
-        // There is no realtime device.
-        if flags.contains(FileFlags::REALTIME) {
+        let is_realtime = flags.contains(FileFlags::REALTIME);
+        if is_realtime && (is_directory || self.features.section.is_none()) {
+            return Err(Errno::INVAL);
+        }
+        // Only a file without extents can move to the realtime section, or back.
+        if is_realtime != node.is_realtime() && node.has_space {
             return Err(Errno::INVAL);
         }
         if flags.contains(FileFlags::EXTENT_SIZE) && is_directory
@@ -110,7 +114,8 @@ impl Model {
         }
         let hands_on = is_directory && flags.contains(FileFlags::REALTIME_INHERIT);
         let is_misfit = |hint: u32| {
-            hands_on && !u64::from(hint).is_multiple_of(self.features.realtime_extent_bytes())
+            (hands_on || is_realtime)
+                && !u64::from(hint).is_multiple_of(self.features.realtime_extent_bytes())
         };
         if is_misfit(settings.extent_size) {
             return Err(Errno::INVAL);

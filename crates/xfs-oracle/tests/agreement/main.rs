@@ -1,7 +1,8 @@
 //! Performs seeded histories of every operation, and compares each answer and each resulting tree
 //! with the model.
 //!
-//! The model is checked first: the kernel's XFS must give the same answers as the model.
+//! The model is checked first: the kernel's XFS must give the same answers as the model. Volumes
+//! with a realtime section are mounted by the kernel of a guest ([`guest`]).
 //!
 //! `FERROXFS_SEED=N` runs the trials of one seed, and `FERROXFS_SEED=N..M` those of several. The
 //! seed also selects one of the volumes, unless `FERROXFS_GEOMETRY=NAME` does. `cargo xtask test
@@ -12,6 +13,7 @@
 mod ours;
 
 mod counters;
+mod guest;
 mod library;
 mod volumes;
 
@@ -26,17 +28,24 @@ use xfs_oracle::{
     ready_with_programs, replay,
 };
 
+use ferroxfs::OpenOptions;
 use library::Library;
 
 /// Geometries of two volumes on which every seed runs its history. The seed also selects a third
 /// geometry.
 const ALWAYS: [&str; 2] = ["default", "parent-exchange"];
 
+/// Number of stretches on a volume with a realtime section in a short run.
+const SHORT_STRETCHES: usize = 2;
+
 /// Number of operations in a stretch. The volume's tree is compared with the model after each
 /// stretch.
 const STRETCH: usize = 500;
 
 fn main() -> ExitCode {
+    if let Some(code) = guest::run_in_guest() {
+        return code;
+    }
     let (count, stretches) = if is_long() { (30, 40) } else { (1, 6) };
     let trials = seeds(count).flat_map(|seed| {
         let always = ALWAYS.map(volumes::named);
@@ -57,7 +66,27 @@ fn main() -> ExitCode {
             ]
         })
     });
-    run(trials.collect())
+    let sections = seeds(count).flat_map(|seed| sections_of(seed, stretches));
+    run(trials.chain(sections).chain(guest::trials()).collect())
+}
+
+/// Returns the trials of a seed on volumes with a realtime section. In a short run, the histories
+/// are shorter, because there are several such volumes. The module `guest` compares a kernel with the
+/// model.
+fn sections_of(seed: u64, stretches: usize) -> Vec<Trial> {
+    let trials = Geometry::ROOMY_SECTIONS.into_iter().flat_map(|geometry| {
+        let volume = Volume { geometry, seed };
+        let trial = move |what: &str, check: fn(&Volume, usize) -> Result<(), TrialError>| {
+            let name = format!("{what}::{}::{seed}", geometry.name);
+            let stretches = if is_long() { stretches } else { SHORT_STRETCHES };
+            Trial::new(name, move || check(&volume, stretches))
+        };
+        [
+            trial("library_agrees_with_the_model", check_library),
+            trial("threads_of_the_library_agree_with_their_models", check_threads),
+        ]
+    });
+    trials.collect()
 }
 
 /// A volume on which a history is performed.
@@ -234,8 +263,7 @@ fn check_threads(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let (image, features) = volume.make(folder.path())?;
     let since = now();
-    let opened =
-        patiently(|| ferroxfs::OpenOptions::new().write(true).open(&image.data)).map_err(text)?;
+    let opened = open_writable(&image)?;
     let work = |thread: u64| -> Result<Model, String> {
         let name = format!("thread-{thread}");
         let mut library = Library::below(opened.clone(), &name).map_err(|e| e.to_string())?;
@@ -274,28 +302,44 @@ fn inspect_library(
 }
 
 /// Returns the tree that the kernel shows of a closed volume. Returns an error if xfs_repair finds
-/// anything, or if ferroxfs shows a tree that differs from the kernel's.
+/// anything, or if ferroxfs shows a tree that differs from the kernel's. This machine's kernel need
+/// not know realtime sections, so the tree of such a volume is that of ferroxfs.
 fn judged_tree(image: &Image) -> Result<Tree, String> {
     let words = |error: xfs_oracle::OracleError| error.to_string();
     if let Some(findings) = image.findings().map_err(words)? {
         return Err(format!("xfs_repair -n says:\n{findings}"));
     }
+    let volume = patiently(|| options(image).open(&image.data));
+    let volume = volume.map_err(|error| error.to_string())?;
+    let shown = ours::walk(&volume).map_err(|error| error.to_string())?;
+    if volume.superblock().has_realtime() {
+        return Ok(shown);
+    }
+    drop(volume);
     // A copy, because the kernel may release a mounted image with a delay.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(|e| e.to_string())?;
     let mount = image.copy(folder.path()).and_then(|copy| copy.mount(&["ro"])).map_err(words)?;
     let tree = Tree::walk(mount.path()).map_err(words)?;
     mount.unmount().map_err(words)?;
-    let volume = patiently(|| ferroxfs::Volume::open(&image.data));
-    let volume = volume.map_err(|error| error.to_string())?;
-    let shown = ours::walk(&volume).map_err(|error| error.to_string())?;
     Differences::between(&tree, &shown).into_result()?;
     Ok(tree)
 }
 
 fn open(image: &Image) -> Result<Library, TrialError> {
-    let volume =
-        patiently(|| ferroxfs::OpenOptions::new().write(true).open(&image.data)).map_err(text)?;
-    Ok(Library::new(volume))
+    Ok(Library::new(open_writable(image)?))
+}
+
+fn open_writable(image: &Image) -> Result<ferroxfs::Volume, TrialError> {
+    patiently(|| options(image).write(true).open(&image.data)).map_err(text)
+}
+
+/// Returns the options with which ferroxfs opens an image.
+fn options(image: &Image) -> OpenOptions {
+    let options = OpenOptions::new();
+    match &image.realtime {
+        Some(path) => options.realtime_device(path),
+        None => options,
+    }
 }
 
 fn now() -> Time {

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use ferroxfs::OpenOptions;
-use ferroxfs::raw::format::{IncompatFeatures, RoCompatFeatures};
+use ferroxfs::raw::format::{Geometry as VolumeGeometry, IncompatFeatures, RoCompatFeatures};
 use xfs_oracle::harness::{TrialError, patiently};
-use xfs_oracle::model::{Abilities, Features};
+use xfs_oracle::model::{Abilities, Features, RealtimeRules};
 use xfs_oracle::{Geometry, GeometryFeature, Image};
 
 /// The smallest page size of a kernel in bytes. Every kernel can mount blocks of at most this size.
@@ -16,7 +16,11 @@ const WITH_EVERY_SEED: [&str; 2] = ["default", "parent-exchange"];
 
 /// Returns the geometry with this name, or `None` if there is none.
 pub(crate) fn named(name: &str) -> Option<Geometry> {
-    let mut all = Geometry::ALL.into_iter().chain(Geometry::FRAGMENTED);
+    let mut all = Geometry::ALL
+        .into_iter()
+        .chain(Geometry::FRAGMENTED)
+        .chain(Geometry::REALTIME)
+        .chain(Geometry::ROOMY_SECTIONS);
     all.find(|geometry| geometry.name == name)
 }
 
@@ -52,11 +56,26 @@ pub(crate) fn make(geometry: &Geometry, folder: &Path) -> Result<(Image, Feature
         block_bytes: shape.block_size.into(),
         inode_bytes: shape.inode_size.into(),
         abilities,
+        section: section(&shape),
     };
     if features.block_bytes > SMALLEST_PAGE_BYTES {
         check_large_blocks(&image, folder)?;
     }
     Ok((image, features))
+}
+
+/// Returns the rules of the volume's realtime section, or `None` if there is no section.
+fn section(shape: &VolumeGeometry) -> Option<RealtimeRules> {
+    let realtime = &shape.realtime;
+    if !realtime.is_present() {
+        return None;
+    }
+    let extent_bytes = u64::from(shape.realtime_extent_blocks) * u64::from(shape.block_size);
+    Some(match shape.has_incompat(IncompatFeatures::ZONED) {
+        true => RealtimeRules::Zones,
+        false if realtime.group_count > 0 => RealtimeRules::Groups,
+        false => RealtimeRules::Classic { extent_bytes },
+    })
 }
 
 /// Returns an error if this kernel cannot mount the image. Older kernels cannot mount volumes with

@@ -14,6 +14,7 @@ use xfs_oracle::model::{Durable, Model, Operation};
 use xfs_oracle::{CrashHistory, Geometry, Subject, guarded, ready_with_programs};
 use xfs_testkit::{CowDevice, FailingDevice, Fault, Persistence, Prng, RequestKind};
 
+use crate::disks::VolumeDisks;
 use crate::history::{prepare, recover, writable};
 use crate::judge::CrashCase;
 use crate::library::Library;
@@ -119,7 +120,7 @@ impl ScriptAttempt {
         let device = Arc::new(FailingDevice::new(held.clone(), seed << 32 | fault.nth));
         device.set_fault(Some(fault));
         let mut states = CrashHistory::new(model.clone());
-        let performed = guarded(|| match writable((device.clone(), None)) {
+        let performed = guarded(|| match writable(VolumeDisks::inside(device.clone())) {
             Ok(volume) => {
                 let mut library = Library::new(volume);
                 perform(&mut library, model.clone(), operations, &mut states)?;

@@ -7,71 +7,26 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ferroxfs::Volume;
-use ferroxfs::device::SharedDevice;
 use ferroxfs::quota::{QuotaMode, QuotaOptions};
 use ferroxfs::raw::Superblock;
-use xfs_device::{FileDevice, WindowDevice};
 use xfs_oracle::harness::{TrialError, patiently};
 use xfs_oracle::model::{Durable, Features, Generator, Model, Operation};
 use xfs_oracle::{CrashHistory, Geometry, GeometryFeature, Image, Subject, guarded};
-use xfs_testkit::{Atomicity, CowDevice, JoinedDevice, Recording, RecordingDevice};
+use xfs_testkit::{CowDevice, Recording, RecordingDevice};
 
+use crate::disks::{VolumeDisks, base};
 use crate::library::Library;
 use crate::{fragments, text};
 
-/// Returns an image as a device, on which copy-on-write devices in memory can be based. If the log
-/// has a device of its own, the log follows the data on the returned device.
-pub(crate) fn base(image: &Image) -> Result<SharedDevice, TrialError> {
-    let open = |path: &Path| -> Result<SharedDevice, TrialError> {
-        let file = patiently(|| FileDevice::open(path, xfs_device::FileOptions::read_only()));
-        Ok(Arc::new(file.map_err(text)?))
-    };
-    let data = open(&image.data)?;
-    Ok(match &image.log {
-        Some(log) => Arc::new(JoinedDevice::new(data, open(log)?)),
-        None => data,
-    })
-}
-
-/// The data device of a volume, and its log device if the log has a device of its own.
-pub(crate) type VolumeDisks = (SharedDevice, Option<SharedDevice>);
-
-/// Returns the offset in bytes at which the log starts on a device that holds data and log one
-/// after the other. `None` if the log is part of the data.
-fn boundary(whole: SharedDevice) -> Option<u64> {
-    let described = ferroxfs::OpenOptions::new().with_devices(whole, None).describe().ok()?;
-    let superblock = described.superblock;
-    superblock.has_external_log().then(|| superblock.geometry.data_bytes())
-}
-
-/// Returns the data device and the log device of a volume. Both record their requests in `whole`.
-pub(crate) fn disks(whole: &Arc<RecordingDevice>) -> VolumeDisks {
-    match boundary(whole.clone()) {
-        Some(boundary) => {
-            let [data, log] = whole.split(boundary);
-            (data, Some(log))
-        }
-        None => (whole.clone(), None),
-    }
-}
-
-/// Returns the atomicity of writes to a volume: the sizes of the units that a power cut never
-/// tears.
-pub(crate) fn atomicity(superblock: &Superblock) -> Atomicity {
-    let atomicity = Atomicity::of(superblock);
-    match superblock.has_external_log() {
-        true => atomicity.torn(superblock.geometry.data_bytes()..u64::MAX),
-        false => atomicity,
-    }
-}
-
 /// Opens the volume of an image for writing.
 fn open_writable(image: &Image) -> Result<Volume, TrialError> {
-    let options = ferroxfs::OpenOptions::new().write(true);
-    let options = match &image.log {
-        Some(log) => options.log_device(log),
-        None => options,
-    };
+    let mut options = ferroxfs::OpenOptions::new().write(true);
+    if let Some(log) = &image.log {
+        options = options.log_device(log);
+    }
+    if let Some(realtime) = &image.realtime {
+        options = options.realtime_device(realtime);
+    }
     let devices = patiently(|| options.open_devices(&image.data)).map_err(text)?;
     devices.open().map_err(text)
 }
@@ -86,23 +41,23 @@ pub(crate) fn writable(disks: VolumeDisks) -> Result<Volume, ferroxfs::OpenError
 /// quota before is opened with quota again.
 pub(crate) fn writable_by(
     options: ferroxfs::OpenOptions,
-    (data, log): VolumeDisks,
+    disks: VolumeDisks,
 ) -> Result<Volume, ferroxfs::OpenError> {
     let mut options = options.write(true);
-    if let Ok(found) = options.with_devices(Arc::clone(&data), None).describe() {
+    if let Ok(found) = options.with_devices(Arc::clone(disks.data()), None).describe() {
         options = options.discard(found.superblock.geometry.block_size == 1024);
         if found.superblock.quota_flags != 0 {
             options = options.quota(QuotaOptions::all(QuotaMode::Enforce));
         }
     }
-    options.with_devices(data, log).open()
+    disks.with(&options).open()
 }
 
 /// Opens a volume in memory with quota after a power cut, and closes it. Returns the device.
 pub(crate) fn count_again(crashed: CowDevice) -> Result<CowDevice, String> {
     let device = Arc::new(RecordingDevice::of(crashed));
     let options = ferroxfs::OpenOptions::new().quota(QuotaOptions::all(QuotaMode::Enforce));
-    let opened = guarded(|| writable_by(options, disks(&device)));
+    let opened = guarded(|| writable_by(options, VolumeDisks::of_recorder(&device)));
     let volume = opened.map_err(|what| format!("opening with quota: {what}"))?;
     let volume = volume.map_err(|error| format!("opening with quota: {}", chain(&error)))?;
     volume.close().map_err(|error| format!("closing with quota: {error}"))?;
@@ -183,7 +138,8 @@ impl RecordedHistory {
         mut next: impl FnMut(&Model) -> Option<Operation>,
     ) -> Result<Self, String> {
         let device = Arc::new(RecordingDevice::of(start));
-        let volume = writable(disks(&device)).map_err(|error| error.to_string())?;
+        let volume =
+            writable(VolumeDisks::of_recorder(&device)).map_err(|error| error.to_string())?;
         let superblock = volume.superblock().clone();
         let mut library = Library::new(volume);
         let (mut states, mut operations) = (CrashHistory::new(model.clone()), Vec::new());
@@ -215,18 +171,20 @@ pub(crate) fn materialise(
     folder: &Path,
 ) -> Result<Image, TrialError> {
     std::fs::create_dir_all(folder).map_err(text)?;
-    for file in [Some(&image.data), image.log.as_ref()].into_iter().flatten() {
+    let files = [Some(&image.data), image.log.as_ref(), image.realtime.as_ref()];
+    for file in files.into_iter().flatten() {
         let _ = std::fs::remove_file(folder.join(file.file_name().unwrap_or_default()));
     }
     let copy = image.copy(folder)?;
     let open = |path: &Path| OpenOptions::new().write(true).open(path).map_err(text);
     let data = open(&copy.data)?;
-    let log = copy.log.as_deref().map(open).transpose()?;
+    let other = copy.log.as_deref().or(copy.realtime.as_deref());
+    let other = other.map(open).transpose()?;
     let data_bytes = data.metadata().map_err(text)?.len();
     for (offset, bytes) in device.changed_chunks() {
         // The border between the devices is also a border between pieces.
-        match offset.checked_sub(data_bytes).zip(log.as_ref()) {
-            Some((offset, log)) => log.write_all_at(&bytes, offset).map_err(text)?,
+        match offset.checked_sub(data_bytes).zip(other.as_ref()) {
+            Some((offset, other)) => other.write_all_at(&bytes, offset).map_err(text)?,
             None => data.write_all_at(&bytes, offset).map_err(text)?,
         }
     }
@@ -248,8 +206,7 @@ pub(crate) fn keep((image, device): (&Image, &CowDevice), name: &str, told: &str
 pub(crate) fn recover(crashed: CowDevice) -> Result<Recording, String> {
     let device = Arc::new(RecordingDevice::of(crashed));
     let options = ferroxfs::OpenOptions::new().write(true);
-    let (data, log) = disks(&device);
-    let devices = options.with_devices(data, log);
+    let devices = VolumeDisks::of_recorder(&device).with(&options);
     let recovered = guarded(|| devices.recover()).map_err(|what| format!("recovery: {what}"))?;
     recovered.map_err(|error| format!("our recovery fails: {}", chain(&error)))?;
     Ok(device.recording())
@@ -263,14 +220,6 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 /// Opens a device for reading. The log of its volume must be clean.
 pub(crate) fn open(device: CowDevice) -> Result<Volume, String> {
-    let whole: SharedDevice = Arc::new(device);
-    let (data, log) = match boundary(Arc::clone(&whole)) {
-        Some(boundary) => {
-            let part = |start, length| Arc::new(WindowDevice::new(whole.clone(), start, length));
-            (part(0, boundary) as SharedDevice, Some(part(boundary, u64::MAX) as SharedDevice))
-        }
-        None => (whole, None),
-    };
-    let devices = ferroxfs::OpenOptions::new().with_devices(data, log);
+    let devices = VolumeDisks::inside(Arc::new(device)).with(&ferroxfs::OpenOptions::new());
     devices.open().map_err(|error| chain(&error))
 }

@@ -12,6 +12,7 @@
 //! - [`single`]: one operation, one sync, and a cut, for every pair.
 //! - [`threads`]: four threads on the same directories and files, cut anywhere.
 //! - [`failing`]: the n-th request fails, in a script of every operation.
+//! - [`guest`]: cuts of volumes with realtime sections, which a guest recovers too.
 //! - [`silent`]: many cuts of one history, after each of which only our checker is asked.
 //!
 //! `FERROXFS_SEED=N` runs the trials of one seed, and `FERROXFS_SEED=N..M` those of several. A seed
@@ -20,8 +21,10 @@
 //! kept, and named in the report. `cargo xtask test --long`, or `FERROXFS_LONG=1`, runs long
 //! histories of 2,000 seeds. The first hundred of these also run all other trials, on more volumes.
 
+mod disks;
 mod failing;
 mod fragments;
+mod guest;
 mod history;
 mod judge;
 #[path = "../agreement/library.rs"]
@@ -33,11 +36,14 @@ mod ours;
 mod random;
 mod resumed;
 mod script;
+mod sections;
 mod silent;
 mod single;
 mod threads;
+mod usage;
 #[path = "../agreement/volumes.rs"]
 mod volumes;
+mod zones;
 
 use std::process::ExitCode;
 
@@ -68,6 +74,9 @@ const CHECKS: [(&str, Check); 5] = [
 /// Number of seeds that run on a volume with quota: in a long run, and in a short run.
 const COUNTED: (u64, u64) = (500, 2);
 
+/// Number of seeds that run on volumes with a realtime section: in a long run, and in a short run.
+const IN_SECTIONS: (u64, u64) = (100, 2);
+
 /// The first seed that does not run all trials in a long run. This seed and all later ones run one
 /// long history each, on the volume that the seed selects.
 const FIRST_ALONE: u64 = 100;
@@ -76,6 +85,9 @@ fn main() -> ExitCode {
     let histories = if is_long() { 2_000 } else { 1 };
     let counted = seeds(if is_long() { COUNTED.0 } else { COUNTED.1 });
     let counted = counted.map(|seed| trial(Geometry::QUOTA, CHECKS[0], seed));
+    let in_sections = seeds(if is_long() { IN_SECTIONS.0 } else { IN_SECTIONS.1 });
+    let in_sections = in_sections.flat_map(sections_of);
+    let guests = guest::trials();
     let seeds = seeds(histories);
     let are_all = seeds == (0..histories);
     let trials = seeds.flat_map(|seed| match are_all && seed >= FIRST_ALONE {
@@ -85,7 +97,7 @@ fn main() -> ExitCode {
             .collect(),
         false => trials_of(seed),
     });
-    run(trials.chain(counted).collect())
+    run(trials.chain(counted).chain(in_sections).chain(guests).collect())
 }
 
 /// Returns all trials of a seed.
@@ -97,6 +109,15 @@ fn trials_of(seed: u64) -> Vec<Trial> {
     let on_one = geometries.into_iter().flatten();
     let on_two = volumes::named(TWO_DEVICES).map(|volume| trial(volume, CHECKS[0], seed));
     on_one.flat_map(|volume| CHECKS.map(|check| trial(volume, check, seed))).chain(on_two).collect()
+}
+
+/// Returns the trials of a seed on volumes with a realtime section: on all of them in a long run,
+/// and on every second one in a short run.
+fn sections_of(seed: u64) -> Vec<Trial> {
+    let all = Geometry::REALTIME.into_iter().enumerate();
+    let is_chosen = |number: usize| is_long() || number as u64 % 2 == seed % 2;
+    let chosen = all.filter(|(number, _)| is_chosen(*number));
+    chosen.map(|(_, geometry)| trial(geometry, CHECKS[0], seed)).collect()
 }
 
 fn trial(geometry: Geometry, (what, check): (&str, Check), seed: u64) -> Trial {

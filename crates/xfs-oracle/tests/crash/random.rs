@@ -7,10 +7,13 @@ use xfs_oracle::harness::TrialError;
 use xfs_oracle::{Geometry, GeometryFeature, Image, ready_with_programs};
 use xfs_testkit::{CowDevice, PowerCuts};
 
-use crate::history::{RecordedHistory, atomicity, count_again, keep, prepare, recover};
+use crate::disks::atomicity;
+use crate::history::{RecordedHistory, count_again, keep, prepare, recover};
 use crate::judge::CrashCase;
-use crate::text;
+use crate::sections::forge_count;
+use crate::usage::forge_usage;
 use crate::volumes::make;
+use crate::{text, zones};
 
 /// Number of operations per history.
 const OPERATIONS: usize = 240;
@@ -29,7 +32,7 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     ready_with_programs()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let (image, features) = make(geometry, folder.path())?;
-    let start = prepare((geometry, &image), features, &[])?;
+    let start = prepare((geometry, &image), features, &zones::ballast(geometry))?;
     let history = RecordedHistory::random(start, seed, (OPERATIONS, SYNC_EVERY))?;
     let cuts = PowerCuts::new(&history.recording, atomicity(&history.superblock));
     check_judge(&history, &image, folder.path())?;
@@ -48,8 +51,14 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
             text(format!("seed {seed}, cut {cut}, {kept}: {what}"))
         };
         judge.recovers(&crashed).map_err(|what| keep(what, &crashed))?;
+        if geometry.has_zones() && number == 0 {
+            check_forged_count(&judge, &crashed)?;
+        }
         if geometry.feature == GeometryFeature::Quota {
             check_counts(&judge, &crashed).map_err(|what| keep(what, &crashed))?;
+            if number == 0 {
+                check_forged_usage(&judge, &crashed)?;
+            }
         }
         if number % RECOVERIES_EVERY == 0 {
             check_recovery(&history, &judge, (&crashed, seed << 16 | number))
@@ -65,6 +74,27 @@ fn check_counts(judge: &CrashCase<'_>, crashed: &CowDevice) -> Result<(), String
     let counted = count_again(crashed.fork())?;
     judge.repair(&counted)?;
     judge.state(counted).map(drop)
+}
+
+/// Checks that xfs_repair and our checker, which count all inodes, each reject a wrong count of a
+/// dquot.
+fn check_forged_usage(judge: &CrashCase<'_>, crashed: &CowDevice) -> Result<(), TrialError> {
+    let counted = count_again(crashed.fork())?;
+    forge_usage(&counted)?;
+    match judge.repair(&counted) {
+        Err(what) if what.contains("check: ") && what.contains("quota") => Ok(()),
+        other => Err(text(format!("a wrong count of a dquot is accepted: {other:?}"))),
+    }
+}
+
+/// Checks that the judge rejects a wrong count of the used blocks of a zone.
+fn check_forged_count(judge: &CrashCase<'_>, crashed: &CowDevice) -> Result<(), TrialError> {
+    let recovered = recover(crashed.fork())?.replay(usize::MAX);
+    forge_count(&recovered)?;
+    match judge.repair(&recovered) {
+        Err(what) if what.contains("zone 0 counts") => Ok(()),
+        other => Err(text(format!("a wrong count of a zone is accepted: {other:?}"))),
+    }
 }
 
 /// Interrupts a recovery by a power cut, and the next recovery by another one. After each cut,

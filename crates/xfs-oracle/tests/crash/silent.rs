@@ -2,14 +2,12 @@
 //! volume clean. Neither the kernel nor xfs_repair checks the volume, so there is time for many
 //! cuts.
 
-use std::sync::Arc;
-
-use ferroxfs::device::SharedDevice;
 use xfs_oracle::harness::TrialError;
-use xfs_oracle::{CheckerVerdict, Geometry, check_volume, ready_with_programs};
+use xfs_oracle::{CheckerVerdict, Geometry, ready_with_programs};
 use xfs_testkit::{CowDevice, PowerCuts};
 
-use crate::history::{RecordedHistory, atomicity, keep, prepare, recover};
+use crate::disks::{atomicity, checked};
+use crate::history::{RecordedHistory, keep, prepare, recover};
 use crate::volumes::make;
 use crate::{is_long, text};
 
@@ -49,8 +47,7 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
 
 /// Returns an error unless the checker of ferroxfs finds the recovered volume clean.
 fn silent(recovered: CowDevice) -> Result<(), String> {
-    let device: SharedDevice = Arc::new(recovered);
-    match check_volume(&device, &device) {
+    match checked(recovered) {
         CheckerVerdict::Findings(findings) if findings.is_empty() => Ok(()),
         verdict => Err(format!("after our recovery: {verdict:?}")),
     }

@@ -12,7 +12,8 @@ use xfs_oracle::model::{Model, Operation};
 use xfs_oracle::{Geometry, Image, ready_with_programs};
 use xfs_testkit::{CowDevice, Cut, PowerCuts, Recording};
 
-use crate::history::{RecordedHistory, atomicity, prepare, recover};
+use crate::disks::atomicity;
+use crate::history::{RecordedHistory, prepare, recover};
 use crate::judge::CrashCase;
 use crate::volumes::make;
 use crate::{is_long, script, text};

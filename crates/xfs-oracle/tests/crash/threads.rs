@@ -27,7 +27,8 @@ use xfs_oracle::model::{Features, Operation};
 use xfs_oracle::{Geometry, Subject, Tree, guarded, ready_with_programs};
 use xfs_testkit::{CowDevice, PowerCuts, Prng, Recording, RecordingDevice};
 
-use crate::history::{atomicity, disks, keep, open, prepare, recover, writable_by};
+use crate::disks::{VolumeDisks, atomicity};
+use crate::history::{keep, open, prepare, recover, writable_by};
 use crate::judge::Witnesses;
 use crate::library::Library;
 use crate::volumes::make;
@@ -121,7 +122,8 @@ impl ThreadHistory {
     fn perform(start: CowDevice, features: Features, seed: u64) -> Result<Self, String> {
         let device = Arc::new(RecordingDevice::of(start));
         let options = OpenOptions::new().log_slots(LOG_SLOTS);
-        let volume = writable_by(options, disks(&device)).map_err(|error| error.to_string())?;
+        let volume = writable_by(options, VolumeDisks::of_recorder(&device))
+            .map_err(|error| error.to_string())?;
         let superblock = volume.superblock().clone();
         let stage = SharedVolume { volume, device, clock: AtomicU64::new(0) };
         let (lives, syncs) = std::thread::scope(|scope| {

@@ -80,7 +80,7 @@ impl Base {
         // mkfs.xfs makes volumes of this size only for its own tests.
         mkfs.envs(["TEST_DIR", "TEST_DEV", "QA_CHECK_FS"].map(|name| (name, "1")));
         succeed(&mut mkfs)?;
-        let image = Image { data, log: None };
+        let image = Image { data, log: None, realtime: None };
         let mount = image.mount_if_possible()?;
         let filler = Filler { root: mount.path().to_owned(), kind };
         filler.first().map_err(text)?;

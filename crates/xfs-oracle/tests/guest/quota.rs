@@ -376,7 +376,7 @@ fn flags(path: &Path) -> Result<QuotaFlags, TrialError> {
 
 /// Returns an error if xfs_repair or our checker finds anything.
 fn no_findings(path: &Path) -> Result<(), TrialError> {
-    let image = Image { data: path.to_path_buf(), log: None };
+    let image = Image { data: path.to_path_buf(), log: None, realtime: None };
     image.findings()?.map_or(Ok(()), |findings| Err(text(findings)))
 }
 

@@ -312,7 +312,7 @@ fn check_ours() -> Result<(), TrialError> {
         let output = transcript(&mut volume, &expected).map_err(text)?;
         volume.close().map_err(text)?;
         compare(script, &expected, &output)?;
-        if let Some(findings) = (Image { data: image, log: None }).findings()? {
+        if let Some(findings) = (Image { data: image, log: None, realtime: None }).findings()? {
             return Err(text(findings));
         }
     }

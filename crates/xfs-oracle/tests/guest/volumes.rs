@@ -70,7 +70,8 @@ fn check_here(kind: VolumeKind, seed: u64) -> Result<(), TrialError> {
     let folder =
         tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(|error| error.to_string())?;
     let volume = GuestVolume::make(folder.path(), kind, seed)?;
-    let image = |volume: &GuestVolume| Image { data: volume.data.clone(), log: None };
+    let image =
+        |volume: &GuestVolume| Image { data: volume.data.clone(), log: None, realtime: None };
     let mount = image(&volume).mount_if_possible()?;
     let filled = inside::fill(mount.path(), seed, &format!("{:?}", volume.end));
     mount.unmount()?;

@@ -109,7 +109,7 @@ const EVERYTHING: [CrashRecipe; 3] = [
 ];
 
 const fn features(block_bytes: u64, abilities: Abilities) -> Features {
-    Features { block_bytes, inode_bytes: 512, abilities }
+    Features { block_bytes, inode_bytes: 512, abilities, section: None }
 }
 
 fn main() -> ExitCode {

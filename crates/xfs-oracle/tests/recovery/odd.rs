@@ -117,7 +117,7 @@ fn make(folder: &Path) -> Result<Image, TrialError> {
     if !made.success() {
         return Err(text("mkfs.xfs failed"));
     }
-    let image = Image { data, log: None };
+    let image = Image { data, log: None, realtime: None };
     let mount = image.mount(&[])?;
     for number in 0..FILES {
         let file = File::create(mount.path().join(format!("f{number}"))).map_err(text)?;

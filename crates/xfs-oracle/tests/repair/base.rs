@@ -79,7 +79,7 @@ impl Base {
         if !output.status.success() {
             return Err(text(String::from_utf8_lossy(&output.stderr)));
         }
-        let image = Image { data, log: None };
+        let image = Image { data, log: None, realtime: None };
         let mount = image.mount_if_possible()?;
         Filler { root: mount.path().to_owned(), kind }.first().map_err(text)?;
         mount.unmount()?;

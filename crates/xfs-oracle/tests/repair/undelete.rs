@@ -34,7 +34,7 @@ pub(crate) fn check_undelete() -> Result<(), TrialError> {
     if !output.status.success() {
         return Err(text(String::from_utf8_lossy(&output.stderr)));
     }
-    let image = Image { data, log: None };
+    let image = Image { data, log: None, realtime: None };
     let mount = image.mount_if_possible()?;
     let written = write_files(mount.path()).map_err(text)?;
     fs::remove_dir_all(mount.path().join("removed")).map_err(text)?;

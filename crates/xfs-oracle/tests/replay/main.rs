@@ -321,7 +321,7 @@ fn save(device: &dyn ferroxfs::device::BlockDevice, path: &Path) -> Result<Image
             file.write_all_at(&bytes, offset).map_err(text)?;
         }
     }
-    Ok(Image { data: path.to_owned(), log: None })
+    Ok(Image { data: path.to_owned(), log: None, realtime: None })
 }
 
 fn text(error: impl std::fmt::Display) -> TrialError {

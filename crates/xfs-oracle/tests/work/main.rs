@@ -124,6 +124,7 @@ fn history(volume: Volume, seed: u64) -> ferroxfs::Result<()> {
         block_bytes: shape.block_size.into(),
         inode_bytes: shape.inode_size.into(),
         abilities: Abilities::REFLINK,
+        section: None,
     };
     let folder = format!("history-{seed}");
     let mut library = Library::below(volume, &folder)?;

@@ -1,10 +1,10 @@
 //! Generates random operations on the contents of files.
 
 use super::{Generator, WantedNode};
-use crate::model::Model;
 use crate::model::operation::{
-    Abilities, AllocationMode, FileRanges, FileTarget, IoMode, Operation, SLOTS,
+    Abilities, AllocationMode, FileRanges, FileTarget, IoMode, Operation, RealtimeRules, SLOTS,
 };
+use crate::model::{Model, Node};
 
 /// The size in bytes below which most files stay.
 const USUAL_BYTES: u64 = 1 << 20;
@@ -139,7 +139,11 @@ impl Generator {
         let (mut offset, mut length) = (self.offset(model, &file), self.length(model));
         let moves = matches!(mode, AllocationMode::Collapse | AllocationMode::Insert);
         if moves && !self.chance(20) {
-            let block = model.features().block_bytes;
+            let features = model.features();
+            let block = match features.section {
+                Some(_) => features.realtime_extent_bytes(),
+                None => features.block_bytes,
+            };
             offset -= offset % block;
             length = length.next_multiple_of(block).max(block);
         }
@@ -189,9 +193,22 @@ impl Generator {
         Some(Operation::Deduplicate(ranges))
     }
 
+    /// Returns whether the files of the two ranges may exchange blocks. ferroxfs refuses by name to
+    /// exchange realtime files of a section without groups.
+    fn may_exchange(model: &Model, ranges: &FileRanges) -> bool {
+        let is_realtime = |target: &FileTarget| {
+            model.file(target).and_then(|id| model.node(id)).is_ok_and(Node::is_realtime)
+        };
+        matches!(model.features().section, None | Some(RealtimeRules::Groups))
+            || ![&ranges.from, &ranges.to].into_iter().any(is_realtime)
+    }
+
     pub(super) fn exchange(&mut self, model: &Model) -> Option<Operation> {
         let mut ranges = self.ranges(model)?;
         if !model.features().abilities.contains(Abilities::EXCHANGE) {
+            return None;
+        }
+        if !Self::may_exchange(model, &ranges) {
             return None;
         }
         let block = model.features().block_bytes;

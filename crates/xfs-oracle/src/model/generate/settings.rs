@@ -16,6 +16,11 @@ const FLAGS: [FileFlags; 7] = [
     FileFlags::empty(),
 ];
 
+/// Returns whether a file certainly has extents, because some of its bytes are not zero.
+fn has_extents(node: &Node) -> bool {
+    node.contents().is_some_and(|bytes| bytes.sectors().next().is_some())
+}
+
 impl Generator {
     pub(super) fn set_flags(&mut self, model: &Model) -> Option<Operation> {
         let path = self.existing(model, WantedNode::Openable)?;
@@ -36,14 +41,7 @@ impl Generator {
         if node.is_directory() {
             self.directory_settings(model, &mut settings);
         }
-        // No volume has a realtime device. Directories may have the inherit flag, and files may not
-        // have the flag.
-        if self.chance(10) {
-            settings.flags |= FileFlags::REALTIME_INHERIT;
-        }
-        if self.chance(40) {
-            settings.flags |= FileFlags::REALTIME;
-        }
+        self.realtime_flags(model, node, &mut settings);
         // Volumes without reflink refuse the flag, unless the hint is 0.
         if self.chance(6) {
             settings.flags |= FileFlags::COW_EXTENT_SIZE;
@@ -68,11 +66,32 @@ impl Generator {
         if self.chance(15) { hint as u32 + 1 } else { hint as u32 }
     }
 
+    /// Sets the flags for the realtime section. Without a section, directories may have the inherit
+    /// flag, and files may not have the flag.
+    fn realtime_flags(&mut self, model: &Model, node: &Node, settings: &mut NodeSettings) {
+        if model.features().section.is_none() {
+            if self.chance(10) {
+                settings.flags |= FileFlags::REALTIME_INHERIT;
+            }
+            if self.chance(40) {
+                settings.flags |= FileFlags::REALTIME;
+            }
+            return;
+        }
+        if node.is_directory() {
+            // Most files lie in the section.
+            settings.flags.set(FileFlags::REALTIME_INHERIT, !self.chance(5));
+            return;
+        }
+        let may_change = if has_extents(node) { self.chance(20) } else { !node.has_space };
+        let moves = may_change && self.chance(3);
+        settings.flags.set(FileFlags::REALTIME, node.is_realtime() != moves);
+    }
+
     fn file_hint(&mut self, model: &Model, node: &Node, settings: &mut NodeSettings) {
         let flag = FileFlags::EXTENT_SIZE;
         // A file with extents keeps its hint. A file that lost its contents may have none.
-        let has_extents = node.contents().is_some_and(|bytes| bytes.sectors().next().is_some());
-        let may_change = if has_extents { self.chance(20) } else { !node.has_space };
+        let may_change = if has_extents(node) { self.chance(20) } else { !node.has_space };
         if may_change && self.chance(2) {
             settings.flags |= flag;
             settings.extent_size = self.hint(model, 40);

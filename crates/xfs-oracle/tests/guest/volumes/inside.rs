@@ -112,7 +112,8 @@ pub(super) fn fill(root: &Path, seed: u64, end: &str) -> Filled {
 fn operations(folder: &Path, random: &mut Random) -> Filled {
     let root = folder.join("operations");
     fs::create_dir(&root)?;
-    let features = Features { block_bytes: UNIT, inode_bytes: 512, abilities: Abilities::REFLINK };
+    let abilities = Abilities::REFLINK;
+    let features = Features { block_bytes: UNIT, inode_bytes: 512, abilities, section: None };
     let mut generator = Generator::new(random.next(), features);
     let (mut model, mut kernel) = (Model::new(features), Kernel::new(&root));
     for _ in 0..OPERATIONS {
