@@ -71,7 +71,7 @@ pub(super) fn smallest_volume_is_written_and_grown() -> Result<(), TrialError> {
     let from = tree.to_str().expect("the folder has a plain name");
     let arguments = ["mkfs", "-q", "--minimize", "--from", from];
     check(&arguments, &ferroxfs(&arguments, &data), &[0])?;
-    let image = Image { data, log: None };
+    let image = Image { data, log: None, realtime: None };
     check_clean(&image, "made")?;
     let made = fs::metadata(&image.data).unwrap().len();
     println!("the volume has {made} bytes");
