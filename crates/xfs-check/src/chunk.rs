@@ -1,8 +1,8 @@
 //! Checking the inodes of one leaf of an inode btree, which is one unit of work of the pass over
 //! inodes.
 //!
-//! Owns: reading the inodes of the leaf's chunks in disk order, in long reads. Does **not** own: the
-//! blocks outside of inodes, which `announce` announces to the device in disk order.
+//! Owns: reading the inodes of the leaf's chunks in disk order, in long reads. Does **not** own:
+//! the blocks outside of inodes, which `announce` announces to the device in disk order.
 
 use xfs_format::btree::BtreeBlock;
 use xfs_format::geometry::INODES_PER_CHUNK;

@@ -1,12 +1,12 @@
-//! Tests of the reads of a check: each block of metadata is read once, and in the order of addresses
-//! as far as the structures tell the order before.
+//! Tests of the reads of a check: each block of metadata is read once, and in the order of
+//! addresses as far as the structures tell the order before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Mutex;
 
 use xfs_check::{CheckOptions, check};
-use xfs_device::{BlockDevice, Durability};
+use xfs_device::BlockDevice;
 use xfs_format::btree::BtreeKind;
 use xfs_format::inode::INODE_MAGIC;
 use xfs_format::{DiskAddr, Geometry, StructureAddress, Superblock};
