@@ -119,8 +119,8 @@ fn cut(geometry: &Geometry, seed: u64, folder: &Path) -> Result<CutVolume, Trial
 impl CutVolume {
     /// Compares the volumes that the guest has mounted with ferroxfs's recovery.
     fn check(&self) -> Result<(), String> {
-        for (who, image) in [("the guest", &self.crashed), ("ferroxfs", &self.recovered)] {
-            let about = |what: String| format!("recovered by {who}: {what}");
+        for (program, image) in [("the guest", &self.crashed), ("ferroxfs", &self.recovered)] {
+            let about = |what: String| format!("recovered by {program}: {what}");
             let device = base(image).map_err(|error| about(error.to_string()))?;
             let device = CowDevice::new(device);
             check_sums(device.fork()).map_err(about)?;

@@ -45,7 +45,7 @@ pub(crate) fn check_sums(device: CowDevice) -> Result<(), String> {
     let mut free = 0;
     for number in 0..realtime.group_count {
         let inode = reverse_map(&volume, number).map_err(|error| error.to_string())?;
-        let counted = GroupRecords::read(&data, &superblock, inode)?;
+        let counted = MapRecords::read(&data, &superblock, inode)?;
         free += realtime.group_length(number).saturating_sub(counted.covered());
         let sum = counted.of_files();
         if is_zoned && sum != u64::from(counted.used) {
@@ -93,13 +93,13 @@ fn read_inode(
 }
 
 /// The records of a group's reverse map: first block, number of blocks, owner.
-struct GroupRecords {
+struct MapRecords {
     /// The count in the inode.
     used: u32,
     records: Vec<(u32, u32, u64)>,
 }
 
-impl GroupRecords {
+impl MapRecords {
     fn read(
         data: &SharedDevice,
         superblock: &Superblock,
