@@ -80,8 +80,8 @@ fn repair(patient: &mut Patient, inode: InodeNumber, codes: Vec<Code>) -> Result
 /// is right.
 ///
 /// The reverse map is right if it agrees with the inode's count of blocks and the fork does not. It
-/// is also right if blocks of the fork belong to another owner, are free, or are mapped twice by the
-/// inode, and no block of the map is.
+/// is also right if blocks of the fork belong to another owner, are free, or are mapped twice by
+/// the inode, and no block of the map is.
 ///
 /// Finally, it is right if it has all extents of the fork, and its further blocks have no other
 /// owner and are not free. Then the inode is an older state: the reverse map and the free space

@@ -54,7 +54,7 @@ struct Loser {
 /// The error of the overlay. If there is no room for the copies of an owner, that owner is left as
 /// it is.
 pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairError> {
-    // The checker takes blocks that several forks map for shared ones, whoever the owners are.
+    // The checker takes blocks that several forks map for shared ones, those of directories too.
     let is_conflict = |code| matches!(code, Code::SpaceCrosslinked | Code::RefcCount);
     let has_damage = |group: &AgNumber| {
         let findings = damage.groups.get(group).into_iter().flatten();

@@ -219,7 +219,7 @@ enum Restored {
     Lost,
 }
 
-/// The owner to whom a place in a quota inode belongs.
+/// The user, group or project to which a place in a quota inode belongs.
 #[derive(Clone, Copy, Debug)]
 struct Owner<'a> {
     kind: QuotaKind,

@@ -16,9 +16,9 @@
 //! # Invariants
 //!
 //! - **I1** If two blocks have the same place, the one with the newer LSN is taken.
-//! - **I2** The map is whole only if every block of a group that has no owner and is not free is
-//!   explained: it has dquots of its own place, it is a block of metadata that names its owner, or
-//!   the reverse map of the group points to it.
+//! - **I2** The map is whole only if each block without an owner that is not free is explained. It
+//!   has dquots of its own place, it is metadata that names its owner, or the reverse map points
+//!   to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
