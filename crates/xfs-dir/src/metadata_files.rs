@@ -7,9 +7,9 @@
 //! METADATA, by which such files are recognised.
 //!
 //! Several files can get their names in one step, so that a crash leaves all of them or none. They
-//! are made on the unlinked list as ordinary files, without the flag METADATA: a recovery, also that
-//! of a kernel, frees an unlinked file only without it ([`prepare_metadata_file`],
-//! [`name_metadata_files`]).
+//! are made on the unlinked list as ordinary files, without the flag METADATA
+//! ([`prepare_metadata_file`], [`name_metadata_files`]). A kernel's recovery does not free an
+//! unlinked file with that flag.
 
 use std::sync::Arc;
 
@@ -151,9 +151,9 @@ pub fn create_metadata_file(
 ///
 /// # Errors
 ///
-/// Returns [`PosixError::NoSpace`] if the volume has no space for an inode, or if the name does not
-/// fit into a parent pointer in the inode; the transaction must be committed even then. Else returns
-/// the device's error or the check that failed.
+/// Returns [`PosixError::NoSpace`] if the volume has no space for an inode, or if the inode has no
+/// room for a parent pointer with the name. The transaction must be committed even then. Else
+/// returns the device's error or the check that failed.
 pub fn prepare_metadata_file(
     tx: &mut Transaction<'_>,
     directory: &Arc<LiveInode>,

@@ -230,7 +230,7 @@ impl NewGroup<'_> {
             .prepare(&directory, &files, &mut made)
             .and_then(|()| self.name(&directory, &files, &made));
         if added.is_err() && !self.journal.is_shut_down() {
-            // What this cannot free, the next recovery frees: the inodes stay on their lists.
+            // The next recovery frees the files that this cannot free: they stay on their lists.
             made.iter().for_each(|live| drop(live.inactivate(self.journal)));
         }
         added

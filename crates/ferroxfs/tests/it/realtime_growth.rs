@@ -166,7 +166,7 @@ fn check_growth_of_groups(features: &str, extent_kib: u64, steps: &[Option<u64>]
     assert_eq!(contents(&volume.open_file("/before").unwrap()), bytes);
     let file = create(&volume, "after");
     let free = superblock(&disks.data).free_realtime_extents;
-    let all = 0..free * unit << 12;
+    let all = 0..(free * unit) << 12;
     file.change_range(all, RangeMode::Allocate(AllocateMode::Extend)).unwrap();
     drop(file);
     volume.close().unwrap();
@@ -187,7 +187,7 @@ fn groups_of_large_extents_grow_without_a_reverse_map() {
     check_growth_of_groups(NO_MAP, 28, &[Some(3_001), None]);
 }
 
-/// Cuts the power at each request of a growth by a part of a group, two groups and a part of a third
+/// Cuts the power at each request of a growth by a part of a group, a group and a part of another
 /// one. Checks that `check` finds nothing on the recovered volume, that all extents of its size are
 /// free, and that growing it again completes the growth. Every eighth volume is checked with
 /// xfs_repair too.
@@ -217,6 +217,8 @@ fn power_cut_at_each_request_of_the_growth_of_groups_leaves_a_whole_volume() {
         assert_eq!(grow(&disks, None).unwrap(), MORE_GROUPS_BYTES / 4096, "{cut}");
         check_all_free(&disks);
     }
-    let expected = [10 << 20, 12 << 20, 16 << 20, MORE_GROUPS_BYTES].map(|bytes| bytes / 4096);
-    assert_eq!(sizes.into_iter().collect::<Vec<u64>>(), expected);
+    // The growth of the last group may become durable together with the next group.
+    let possible = [10 << 20, 12 << 20, 16 << 20, MORE_GROUPS_BYTES].map(|bytes| bytes / 4096);
+    assert!(sizes.is_subset(&BTreeSet::from(possible)), "{sizes:?}");
+    assert!(sizes.len() >= 3, "no cut falls between the groups: {sizes:?}");
 }

@@ -530,8 +530,8 @@ fn trim_resets_and_discards_the_zones_without_blocks_of_files() {
     }
 }
 
-/// Overwrites a full section, so that zones are collected. Checks that each reset of a zone discards
-/// it, and that files keep their bytes.
+/// Overwrites a full section, so that zones are collected. Checks that each reset of a zone
+/// discards it, and that files keep their bytes.
 #[test]
 fn reset_discards_a_zone_if_the_volume_discards() {
     let made = Zoned::make(8, false);

@@ -1,5 +1,5 @@
-//! Tests of realtime sections that ferroxfs grows: a guest mounts them, and its own xfs_growfs gives
-//! the same sizes.
+//! Tests of realtime sections that ferroxfs grows: a guest mounts them, and its own xfs_growfs
+//! gives the same sizes.
 
 use std::path::{Path, PathBuf};
 
