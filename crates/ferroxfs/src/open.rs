@@ -292,8 +292,9 @@ impl OpenOptions {
         self
     }
 
-    /// Sets whether a volume that is open for writing keeps a pool of blocks for operations that must
-    /// not fail for lack of space, such as removing a file: 5% of the volume, at most 8192 blocks.
+    /// Sets whether a volume that is open for writing keeps a pool of blocks for operations that
+    /// must not fail for lack of space, such as removing a file: 5% of the volume, at most 8192
+    /// blocks.
     /// That is the default, as with the kernel. With `false` files can take these blocks. Then
     /// removing a file from a full volume may fail.
     ///

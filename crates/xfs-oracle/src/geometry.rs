@@ -155,9 +155,9 @@ impl Geometry {
         ..newer("quota", "-n parent=1 -m rmapbt=1 -i exchange=1")
     };
 
-    /// Kinds of volumes whose files lie in a realtime section: without groups, with realtime extents
-    /// of one block and of several, with groups, and with zones. This machine's kernel need not
-    /// know realtime sections. The zones are few, so that a history has to collect them.
+    /// Kinds of volumes whose files lie in a realtime section: without groups, with realtime
+    /// extents of one block and of several, with groups, and with zones. This machine's kernel need
+    /// not know realtime sections. The zones are few, so that a history has to collect them.
     pub const REALTIME: [Self; 5] = [
         realtime(
             "realtime",

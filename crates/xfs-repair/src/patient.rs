@@ -390,9 +390,9 @@ impl<'p> Patient<'p> {
         Ok(taken)
     }
 
-    /// Takes extents out of the free blocks of this round. The caller calls this before it writes an
-    /// inode that could not be read, and to which the extents belong: once the inode can be read,
-    /// nothing reserves its blocks until its fork maps them.
+    /// Takes extents out of the free blocks of this round. The caller calls this before it writes
+    /// an inode that could not be read, and to which the extents belong: once the inode can be
+    /// read, nothing reserves its blocks until its fork maps them.
     ///
     /// # Errors
     ///

@@ -244,8 +244,8 @@ impl Journal {
         self.counters.set_pool(blocks);
     }
 
-    /// Turns the blocks of the pool into free blocks, for a volume that is filled to the last block.
-    /// Operations that must not fail for lack of space may then fail.
+    /// Turns the blocks of the pool into free blocks, for a volume that is filled to the last
+    /// block. Operations that must not fail for lack of space may then fail.
     pub fn dissolve_pool(&self) {
         self.counters.dissolve_pool();
     }

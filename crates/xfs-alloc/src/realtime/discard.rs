@@ -140,9 +140,10 @@ impl RealtimeGroup {
     }
 }
 
-/// Discards a range of bytes of the realtime device: an offset and a length.
-fn discard(journal: &Journal, (offset, length): (u64, u64)) -> Result<()> {
+/// Discards a range of bytes of the realtime device.
+fn discard(journal: &Journal, bytes: Range<u64>) -> Result<()> {
     let Some(device) = journal.cache().realtime_device() else { return Ok(()) };
+    let (offset, length) = (bytes.start, bytes.end - bytes.start);
     device.discard(offset, length).map_err(|source| {
         let at = DiskAddr(offset / u64::from(xfs_format::BASIC_BLOCK_BYTES));
         IoError::new("discard", at, length, source).into()

@@ -84,10 +84,9 @@ pub(super) struct ExtentBytes {
 }
 
 impl ExtentBytes {
-    /// Returns the offset on the device and the length of a run of extents, in bytes.
-    pub(super) fn of(&self, extents: &Range<u64>) -> (u64, u64) {
-        let length = (extents.end - extents.start) * self.extent;
-        (self.start + extents.start * self.extent, length)
+    /// Returns the range of bytes of the device that a run of extents has.
+    pub(super) fn of(&self, extents: &Range<u64>) -> Range<u64> {
+        self.start + extents.start * self.extent..self.start + extents.end * self.extent
     }
 }
 
@@ -198,8 +197,8 @@ impl RealtimeGroup {
                 at = free.end;
                 // Others may have been freed again, by a step that is not durable.
                 if self.busy_sequence(&free).is_none() {
-                    let (offset, length) = bytes.of(&free);
-                    drop(device.discard(offset, length));
+                    let bytes = bytes.of(&free);
+                    drop(device.discard(bytes.start, bytes.end - bytes.start));
                 }
             }
         }

@@ -281,7 +281,7 @@ impl Run for Mkfs {
             let made = mkfs.make(console);
             let (mut arguments, global, chosen) = again;
             match (made, chosen) {
-                // The estimate was too small. Nothing is in place yet.
+                // The estimate was too small. Nothing is in place yet (I1 of `minimize`).
                 (Err(failure), Some(chosen)) if failure.is_of_room() => {
                     let Some(chosen) = chosen.larger(&arguments) else { return Err(failure) };
                     // The first run has seen that it may overwrite the device.

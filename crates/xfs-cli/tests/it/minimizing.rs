@@ -109,6 +109,7 @@ fn smallest_volume_of_many_empty_files_is_within_3_percent_of_the_minimum() {
     check_smallest(many, &["-i", "size=2048"]);
 }
 
+/// Checks I2 of `xfs_cli::volume::mkfs::minimize`.
 #[test]
 fn smallest_volume_depends_only_on_the_tree_and_the_options() {
     let place = VolumeDir::new();

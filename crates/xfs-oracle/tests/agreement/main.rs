@@ -71,8 +71,8 @@ fn main() -> ExitCode {
 }
 
 /// Returns the trials of a seed on volumes with a realtime section. In a short run, the histories
-/// are shorter, because there are several such volumes. The module `guest` compares a kernel with the
-/// model.
+/// are shorter, because there are several such volumes. The module `guest` compares a kernel with
+/// the model.
 fn sections_of(seed: u64, stretches: usize) -> Vec<Trial> {
     let trials = Geometry::ROOMY_SECTIONS.into_iter().flat_map(|geometry| {
         let volume = Volume { geometry, seed };

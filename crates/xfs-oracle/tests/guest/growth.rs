@@ -227,7 +227,7 @@ fn check() -> Result<(), TrialError> {
         images.check()?;
         let volume = patiently(|| images.options().open(&images.data)).map_err(text)?;
         if volume.read("/new").map_err(text)? != old {
-            return Err("a file that the guest wrote has other bytes".into());
+            return Err("a file that the guest wrote has other bytes".to_owned().into());
         }
     }
     Ok(())

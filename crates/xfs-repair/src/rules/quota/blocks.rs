@@ -7,7 +7,7 @@
 //! | state of a dquot | result |
 //! |---|---|
 //! | passes all checks | stays |
-//! | right checksum, wrong type, ID, version or UUID, in a block with a sound dquot | these fields follow from the place |
+//! | right checksum, another wrong field, in a block with a sound dquot | follows from the place |
 //! | one bit is wrong | the bit is flipped |
 //! | wrong checksum, right type and ID, possible limits | the limits stay, and may be wrong |
 //! | anything else | a dquot without limits, with `--allow-loss` only |

@@ -71,6 +71,7 @@ pub(in crate::rules) fn remake(
     codes: Vec<Code>,
 ) -> Result<(), RepairError> {
     let found = search::find(patient, number, kind)?;
+    // I2 of `search`: without it, limits may be missing.
     if !found.is_whole && !patient.allows_loss() {
         return Ok(());
     }

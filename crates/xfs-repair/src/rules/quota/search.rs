@@ -9,8 +9,8 @@
 //!
 //! | group | blocks of the inode |
 //! |---|---|
-//! | its reverse map is whole | those of the map, and those with dquots that are neither in the map nor free |
-//! | its free space is known | those with dquots that neither an owner claims nor are free |
+//! | its reverse map is whole | those of the map, and with dquots: neither in the map nor free |
+//! | its free space is known | those with dquots that no owner claims and that are not free |
 //! | neither | those with dquots that no owner claims; older copies may be among them |
 //!
 //! # Invariants
@@ -21,6 +21,7 @@
 //!   to it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use xfs_evidence::RecognisedDquots;
 use xfs_format::dquot::{QuotaKind, dquots_per_block};
@@ -115,7 +116,7 @@ pub(in crate::rules) fn find(
     // Only an inode in use has blocks that the free space does not list.
     let is_used = model.inodes.get(&inode).is_some_and(|lost| !claims::is_known(lost));
     let has_all_maps = whole.len() == geometry.ag_count as usize;
-    // I2: an unexplained block may be one of the inode.
+    // An unexplained block may be one of the inode.
     let is_known = loose.is_whole && loose.unexplained.is_empty();
     let is_whole = is_known && (is_used || has_all_maps);
     let unexplained = match is_alone {
@@ -205,7 +206,7 @@ impl LooseDquots {
                 }
             };
             for (start, end) in runs {
-                loose.look_at(patient, group, (start, end))?;
+                loose.look_at(patient, group, start..end)?;
             }
         }
         Ok(loose)
@@ -232,12 +233,12 @@ impl LooseDquots {
         }
     }
 
-    /// Reads a run of blocks without an owner: from its first block to the block before its end.
+    /// Reads a run of blocks without an owner.
     fn look_at(
         &mut self,
         patient: &Patient,
         group: AgNumber,
-        (mut start, end): (u32, u32),
+        Range { mut start, end }: Range<u32>,
     ) -> Result<(), RepairError> {
         let geometry = patient.geometry();
         let most = (READ_BYTES >> geometry.block_log).max(1);
