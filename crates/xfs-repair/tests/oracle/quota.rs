@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use xfs_device::{BlockDevice, Durability, SharedDevice};
+use xfs_device::{Durability, SharedDevice};
 use xfs_evidence::Evidence;
 use xfs_format::dquot::QuotaKind;
 use xfs_format::inode::ForkKind;
