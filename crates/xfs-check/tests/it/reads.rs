@@ -72,7 +72,7 @@ fn kind_of(geometry: &Geometry, offset: u64, bytes: &[u8]) -> ReadKind {
     let magic = u32::from_be_bytes(*bytes.first_chunk().unwrap());
     match BtreeKind::of_magic(magic) {
         Some(BtreeKind::Inode) => ReadKind::InodeBtree,
-        Some(BtreeKind::Extents) => ReadKind::ExtentBtree,
+        Some(BtreeKind::Extent) => ReadKind::ExtentBtree,
         Some(_) => ReadKind::GroupBtree,
         None => ReadKind::Contents,
     }
