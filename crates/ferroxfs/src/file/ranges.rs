@@ -98,9 +98,10 @@ impl File {
             AllocateMode::KeepSize => KeepSize::Yes,
         };
         let range = || range.clone();
-        let allocate = |mode| mount.with_room(|| live.allocate(journal, range(), size(mode), now));
         let changed = match mode {
-            RangeMode::Allocate(mode) => allocate(mode),
+            RangeMode::Allocate(mode) => {
+                mount.with_room(|| live.allocate(journal, range(), size(mode), now))
+            }
             RangeMode::Punch => mount.with_room(|| live.punch(journal, range(), now)),
             RangeMode::Zero(mode) => {
                 mount.with_room(|| live.zero(journal, range(), size(mode), now))
@@ -118,7 +119,7 @@ impl File {
                 if !shared.is_empty() {
                     mount.with_room(|| live.unshare(journal, shared.clone(), now))?;
                 }
-                allocate(mode)
+                mount.with_room(|| live.allocate_unshared(journal, range(), size(mode), now))
             }
         };
         changed.inspect(|()| mount.notify(entry, WatchEvents::MODIFY))

@@ -417,6 +417,13 @@ fn preallocation_in_zones_is_refused() {
         );
     }
     assert!(contents(&file) == before);
+    // No block of a zone is shared, so there is nothing to copy.
+    let longer = before.len() as u64 + 10_000;
+    file.change_range(0..longer, RangeMode::Unshare(AllocateMode::KeepSize)).unwrap();
+    assert!(contents(&file) == before);
+    file.change_range(0..longer, RangeMode::Unshare(AllocateMode::Extend)).unwrap();
+    assert_eq!(file.metadata().size, longer);
+    assert!(contents(&file).starts_with(&before));
     drop(file);
     disks.close(volume);
 }

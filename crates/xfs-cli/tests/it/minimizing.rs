@@ -45,7 +45,7 @@ fn large(place: &VolumeDir) {
 /// Makes many empty files in one directory.
 fn many(place: &VolumeDir) {
     fs::create_dir_all(place.path("tree/many")).unwrap();
-    for number in 0..13_000 {
+    for number in 0..18_000 {
         fs::write(place.path(&format!("tree/many/a-name-of-some-length-{number}")), "").unwrap();
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use xfs_hostile::{TARGETS, WHOLE_IMAGES};
+use xfs_hostile::{FuzzTarget, TARGETS, WHOLE_IMAGES};
 use xfs_testkit::run_limited;
 
 /// The largest number of seeds that one target may have in the repository.
@@ -38,16 +38,25 @@ fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
     seeds
 }
 
-#[test]
-fn every_committed_seed_runs() {
-    run_limited("corpus::every_committed_seed_runs", crate::LIMITS, || {
-        for (name, run) in targets() {
-            for (file, seed) in seeds(name) {
-                println!("{name}/{file}");
-                run(&seed);
+fn run_seeds(test: &str, targets: &[FuzzTarget]) {
+    run_limited(test, crate::LIMITS, || {
+        for target in targets {
+            for (file, seed) in seeds(target.name) {
+                println!("{}/{file}", target.name);
+                (target.run)(&seed);
             }
         }
     });
+}
+
+#[test]
+fn every_committed_seed_of_a_structure_runs() {
+    run_seeds("corpus::every_committed_seed_of_a_structure_runs", TARGETS);
+}
+
+#[test]
+fn every_committed_seed_of_a_volume_runs() {
+    run_seeds("corpus::every_committed_seed_of_a_volume_runs", WHOLE_IMAGES);
 }
 
 #[test]

@@ -47,6 +47,28 @@ impl LiveInode {
         self.allocate_range(journal, &range, keep_size, now)
     }
 
+    /// Allocates all holes in a range whose blocks are not shared any more, as
+    /// [`allocate`](Self::allocate) does. In zones, where no block is shared, the range stays as it
+    /// is, and only the size and the times change, as with the kernel.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`write_at`](Self::write_at).
+    #[doc(alias = "FALLOC_FL_UNSHARE_RANGE")]
+    pub fn allocate_unshared(
+        self: &Arc<Self>,
+        journal: &Arc<Journal>,
+        range: Range<u64>,
+        keep_size: KeepSize,
+        now: Timestamp,
+    ) -> Result<()> {
+        let range = FileRange::of(self, journal.geometry(), range, RangeEdges::Anywhere)?;
+        if self.is_in_zones(journal) {
+            return self.extend_over(journal, &range, keep_size, now);
+        }
+        self.allocate_range(journal, &range, keep_size, now)
+    }
+
     /// Allocates all holes in a range that was checked before, as [`allocate`](Self::allocate)
     /// does.
     pub(super) fn allocate_range(

@@ -177,14 +177,14 @@ impl LiveInode {
         drop(self.quota_to_allocate(journal, range.touched)?);
         self.clear_range(journal, &range, now)?;
         if self.is_in_zones(journal) {
-            return self.end_zeroing(journal, &range, keep_size, now);
+            return self.extend_over(journal, &range, keep_size, now);
         }
         self.allocate_range(journal, &range, keep_size, now)
     }
 
-    /// Sets the size and the times of a file in zones, after a range was zeroed. The whole blocks
-    /// of the range are a hole now.
-    fn end_zeroing(
+    /// Sets the size and the times of a file in zones, after a range was zeroed or unshared.
+    /// Allocates no blocks.
+    pub(super) fn extend_over(
         self: &Arc<Self>,
         journal: &Arc<Journal>,
         range: &FileRange,

@@ -163,7 +163,7 @@ fn repaired(
 fn ask_xfs_repair(image: &Path) -> Result<(), TrialError> {
     let output = Xfsprogs::newer()?
         .command("xfs_repair")
-        .args(["-n", "-f"])
+        .args(["-n", "-f", "-o", "force_geometry"])
         .arg(image)
         .output()
         .map_err(|error| error.to_string())?;

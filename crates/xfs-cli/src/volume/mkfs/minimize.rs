@@ -15,6 +15,8 @@
 //!   so the last files can need a few more blocks than the trial has counted.
 //! - **I2** With a fixed time, the sizes that are tried depend on the files and the options only.
 
+use xfs_mkfs::Size;
+
 use super::sizing::{FreeSpace, Sizing};
 use super::{Fill, check_fillable};
 use crate::failure::Failure;
@@ -56,6 +58,10 @@ impl Sizing<'_> {
     ///
     /// No sources, sources that cannot be read, or options that are impossible.
     pub(super) fn smallest_bytes(&self, free: FreeSpace) -> Result<u64, Failure> {
+        if self.options.data.agcount == Some(Size::bytes(1)) {
+            let why = "--minimize makes at least two allocation groups, for a second superblock";
+            return Err(Failure::usage(why));
+        }
         let used = self.used_blocks()?;
         let wanted = used + MARGIN_BLOCKS.max(used / MARGIN_DIVISOR);
         let mut bytes = SMALLEST_BYTES;
