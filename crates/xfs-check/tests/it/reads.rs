@@ -35,12 +35,13 @@ impl BlockDevice for ReadLog {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.inner.read_at(buffer, offset)?;
         let request = DeviceRequest::Read { offset, bytes: buffer.to_vec() };
-        self.requests.lock().unwrap().push(request);
+        self.requests.lock().expect("no thread panicked").push(request);
         Ok(())
     }
 
     fn prefetch(&self, offset: u64, length: u64) {
-        self.requests.lock().unwrap().push(DeviceRequest::Prefetch { offset, length });
+        let request = DeviceRequest::Prefetch { offset, length };
+        self.requests.lock().expect("no thread panicked").push(request);
     }
 }
 
@@ -62,14 +63,14 @@ enum ReadKind {
 }
 
 fn kind_of(geometry: &Geometry, offset: u64, bytes: &[u8]) -> ReadKind {
-    let (_, block) = geometry.split_disk_addr(DiskAddr(offset / 512)).unwrap();
+    let (_, block) = geometry.split_disk_addr(DiskAddr(offset / 512)).expect("in the volume");
     if block.0 < geometry.header_blocks() {
         return ReadKind::Header;
     }
     if bytes.starts_with(&INODE_MAGIC.to_be_bytes()) {
         return ReadKind::Inodes;
     }
-    let magic = u32::from_be_bytes(*bytes.first_chunk().unwrap());
+    let magic = u32::from_be_bytes(*bytes.first_chunk().expect("a sector"));
     match BtreeKind::of_magic(magic) {
         Some(BtreeKind::Inode) => ReadKind::InodeBtree,
         Some(BtreeKind::Extent) => ReadKind::ExtentBtree,
@@ -81,12 +82,14 @@ fn kind_of(geometry: &Geometry, offset: u64, bytes: &[u8]) -> ReadKind {
 /// Checks an image with one thread. Returns the geometry and the requests of the check.
 fn requests(image: Image) -> (Geometry, Vec<DeviceRequest>) {
     let mut sector = vec![0; 4096];
-    image.read_at(&mut sector, 0).unwrap();
-    let superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap();
+    image.read_at(&mut sector, 0).expect("a whole image");
+    let superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0)));
+    let superblock = superblock.expect("a sound image");
     let device = ReadLog { inner: image, requests: Mutex::default() };
-    let report = check(&device, &superblock, &CheckOptions::default().threads(1), &()).unwrap();
+    let report = check(&device, &superblock, &CheckOptions::default().threads(1), &());
+    let report = report.expect("a sound image");
     assert!(report.is_clean(), "{:?}", report.findings);
-    (superblock.geometry, device.requests.into_inner().unwrap())
+    (superblock.geometry, device.requests.into_inner().expect("no thread panicked"))
 }
 
 /// Each sector of metadata is read once. The exceptions:
