@@ -85,10 +85,15 @@ fn run(directory: impl AsRef<Path>, program: &Path, script: &str) {
 }
 
 /// Makes the files that an example expects an earlier example to have made: a metadata image, a
-/// plan, or an undo file and the volume that it restores.
+/// plan, a volume whose realtime device has grown, or an undo file and the volume that it restores.
 fn prepare(folder: impl AsRef<Path>, program: &Path, line: &str) {
     if line.contains("mdrestore") {
         let script = "ferroxfs metadump -q disk.img disk.metadump && zstd -q disk.metadump -o disk.metadump.zst";
+        run(folder, program, script);
+    } else if line.contains("growfs -r") {
+        let script = "truncate -s 48m rt.img; rm disk.img; \
+                      ferroxfs mkfs -q --unsupported -d file,size=48m -r rtdev=rt.img disk.img; \
+                      truncate -s 64m rt.img";
         run(folder, program, script);
     } else if line.contains("--apply plan") {
         run(folder, program, "ferroxfs repair --plan -o plan disk.img");
