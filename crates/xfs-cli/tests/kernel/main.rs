@@ -144,7 +144,30 @@ fn shape(image: &Path) -> String {
 /// memory for all inodes, only few may be read from disk twice; with memory for a tenth of them,
 /// most must be. Afterwards the memory cgroup must be gone. If this machine allows no memory
 /// cgroup, the report says why.
+///
+/// Another process of this machine may drop the caches at any time, and then all inodes are read
+/// twice. Therefore one of several benchmarks must show the difference.
 fn benchmark_bounds_the_kernel() -> Result<(), TrialError> {
+    const BENCHMARKS: usize = 10;
+    let mut last = String::new();
+    for _ in 0..BENCHMARKS {
+        match bounded_benchmark()? {
+            Bounded::Yes | Bounded::NoMemoryCgroup => return Ok(()),
+            Bounded::No(counts) => last = counts,
+        }
+    }
+    Err(TrialError::Failed(format!("no benchmark of {BENCHMARKS} read as expected: {last}")))
+}
+
+/// How a limit of memory changed the inodes that the kernel read.
+enum Bounded {
+    Yes,
+    /// The counts of inodes read with memory for all inodes and for a tenth of them.
+    No(String),
+    NoMemoryCgroup,
+}
+
+fn bounded_benchmark() -> Result<Bounded, TrialError> {
     const FILES: u64 = 3000;
     let left = left_groups();
     let (folder, image) = volume()?;
@@ -157,6 +180,7 @@ fn benchmark_bounds_the_kernel() -> Result<(), TrialError> {
     let output = benchmark(&arguments, mount.path())?;
     assert_eq!(fs::read_dir(mount.path()).unwrap().count(), 0);
     mount.unmount()?;
+    assert_eq!(left_groups(), left);
     let text = String::from_utf8_lossy(&output.stdout);
     let report: Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
     let measurements = report["measurements"].as_array().unwrap();
@@ -164,20 +188,20 @@ fn benchmark_bounds_the_kernel() -> Result<(), TrialError> {
         measurements.iter().find(|one| one["variant"] == "kernel" && one["step"] == step)
     };
     let with_all = find("visit, room for all").unwrap();
-    match find("visit, room for a tenth") {
-        None => assert!(text.contains("visit, room for a tenth by the kernel: "), "{text}"),
-        Some(with_tenth) => {
-            let came = |one: &Value| one["counted"]["inodes_in"].as_u64().unwrap();
-            let all = 2 * FILES;
-            // Other processes take some of the memory of the machine.
-            assert!((all..all * 5 / 4).contains(&came(with_all)), "{with_all}");
-            assert!(came(with_tenth) > all * 3 / 2, "{with_tenth}");
-            let bytes = |one: &Value| one["inodes_bytes"].as_u64().unwrap();
-            assert_eq!(bytes(with_tenth), bytes(with_all) / 10);
-        }
-    }
-    assert_eq!(left_groups(), left);
-    Ok(())
+    let Some(with_tenth) = find("visit, room for a tenth") else {
+        assert!(text.contains("visit, room for a tenth by the kernel: "), "{text}");
+        return Ok(Bounded::NoMemoryCgroup);
+    };
+    let bytes = |one: &Value| one["inodes_bytes"].as_u64().unwrap();
+    assert_eq!(bytes(with_tenth), bytes(with_all) / 10);
+    let read = |one: &Value| one["counted"]["inodes_in"].as_u64().unwrap();
+    let (with_all, with_tenth, all) = (read(with_all), read(with_tenth), 2 * FILES);
+    assert!(with_all >= all, "{with_all} of {all}");
+    Ok(if with_all < all * 5 / 4 && with_tenth > all * 3 / 2 {
+        Bounded::Yes
+    } else {
+        Bounded::No(format!("{with_all} and {with_tenth} for {all} inodes"))
+    })
 }
 
 /// Returns the memory cgroups that benchmarks have left behind. The cgroups of benchmarks that
