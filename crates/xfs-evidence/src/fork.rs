@@ -63,6 +63,14 @@ impl ForkEvidence {
         self.damages.is_empty() && self.missing.is_empty() && self.doubtful.is_empty()
     }
 
+    /// Returns the number of filesystem blocks that the fork takes: those of its extents and of its
+    /// btree. Doubtful extents are not counted.
+    #[must_use]
+    pub fn block_count(&self) -> u64 {
+        let mapped = self.extents.iter().map(|extent| u64::from(extent.length_blocks));
+        mapped.fold(self.tree_blocks.len() as u64, u64::saturating_add)
+    }
+
     /// Returns the extent that maps a block of the fork, or `None` if no extent maps the block.
     /// Doubtful extents are not searched.
     #[must_use]

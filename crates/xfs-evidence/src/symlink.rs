@@ -6,6 +6,7 @@ use xfs_format::inode::{ForkFormat, ForkKind};
 use xfs_format::symlink::{MAX_TARGET_BYTES, SymlinkBlock};
 use xfs_format::{Check, Corruption, InodeNumber, Structure, StructureAddress};
 
+use crate::fork::ForkEvidence;
 use crate::inode::InodeEvidence;
 use crate::volume::{Damage, Evidence};
 
@@ -28,6 +29,14 @@ impl Evidence<'_> {
     /// Reads the target of a symbolic link.
     #[must_use]
     pub fn link_target(&self, inode: &InodeEvidence) -> LinkEvidence {
+        self.link_target_by_map(inode, &self.extents(inode, ForkKind::Data))
+    }
+
+    /// Reads the target of a symbolic link whose data fork has the extent map `map`. The map may
+    /// have been [filled](ForkEvidence::fill) from another source. A target that is stored in the
+    /// inode needs no map.
+    #[must_use]
+    pub fn link_target_by_map(&self, inode: &InodeEvidence, map: &ForkEvidence) -> LinkEvidence {
         let mut found = LinkEvidence::default();
         let Some(core) = inode.any_core() else { return found };
         let size = core.size.min(MAX_TARGET_BYTES.into());
@@ -36,8 +45,7 @@ impl Evidence<'_> {
             let fork = inode.fork(ForkKind::Data);
             found.target = fork.get(..size).unwrap_or(fork).to_vec();
         } else {
-            let map = self.extents(inode, ForkKind::Data);
-            found.damages.extend(map.damages);
+            found.damages.extend(map.damages.iter().cloned());
             self.read_target(inode.number, &map.extents, &mut found);
         }
         let has_nul = found.target.contains(&0);

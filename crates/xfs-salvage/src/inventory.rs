@@ -1,4 +1,4 @@
-//! Facts about the inodes of the volume, one bit for each fact: 48 bytes for every 64 inodes.
+//! Facts about the inodes of the volume, one bit for each fact: 72 bytes for every 64 inodes.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +12,9 @@ struct Masks {
     readable: u64,
     directory: u64,
     visited: u64,
+    named: u64,
+    named_again: u64,
+    linked: u64,
 }
 
 /// A fact about an inode.
@@ -27,6 +30,12 @@ pub(crate) enum Mark {
     Directory,
     /// A name has led to the inode, or the inode needs no name: it was reported without one.
     Visited,
+    /// An entry of a directory leads to the inode.
+    Named,
+    /// A second entry of a directory leads to the inode.
+    NamedAgain,
+    /// The inode is no directory and has several links.
+    Linked,
 }
 
 /// The facts about all inodes.
@@ -47,6 +56,9 @@ impl Masks {
             Mark::Readable => self.readable,
             Mark::Directory => self.directory,
             Mark::Visited => self.visited,
+            Mark::Named => self.named,
+            Mark::NamedAgain => self.named_again,
+            Mark::Linked => self.linked,
         }
     }
 }
@@ -62,6 +74,9 @@ impl Inventory {
             Mark::Readable => &mut masks.readable,
             Mark::Directory => &mut masks.directory,
             Mark::Visited => &mut masks.visited,
+            Mark::Named => &mut masks.named,
+            Mark::NamedAgain => &mut masks.named_again,
+            Mark::Linked => &mut masks.linked,
         };
         let is_new = *mask & bit == 0;
         *mask |= bit;

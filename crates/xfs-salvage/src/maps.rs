@@ -67,7 +67,14 @@ impl Salvage<'_> {
             damage.into_iter().for_each(|text| remarks.doubt(text));
             return map;
         };
+        let is_whole = map.is_whole();
         map.fill(more);
+        if is_whole {
+            // The map lacks extents of which its own number of extents says nothing.
+            let text = "the inode counts other blocks than its map has; the reverse map adds the \
+                        rest";
+            if is_complete { remarks.note(text) } else { remarks.doubt(text) }
+        }
         if is_complete {
             // The reverse map lists every extent, so nothing is missing.
             damage.into_iter().for_each(|text| remarks.note(text));

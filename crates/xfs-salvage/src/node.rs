@@ -452,7 +452,10 @@ impl Node<'_> {
                 let map = self.salvage.map_of_gone(self.inode.number).unwrap_or_default();
                 evidence.target_of_gone(self.inode.number, &map.extents)
             }
-            _ => evidence.link_target(&self.inode),
+            _ => {
+                let map = self.salvage.map(&self.inode, &mut self.remarks.borrow_mut());
+                evidence.link_target_by_map(&self.inode, &map)
+            }
         };
         if !found.is_whole {
             let damage = found.damages.first().map_or_else(String::new, ToString::to_string);

@@ -3,8 +3,9 @@
 //!
 //! Owns: the order of the passes, and the state that the tree needs. Does **not** own: the root
 //! (`root.rs`), the states of inodes in the log (`logged.rs`), extents from other structures
-//! (`maps.rs`), or the tree itself (`node.rs`).
+//! (`maps.rs`), entries that lead to a wrong inode (`homes.rs`), or the tree itself (`node.rs`).
 
+mod homes;
 mod logged;
 mod maps;
 mod root;
@@ -15,7 +16,8 @@ use std::ops::ControlFlow;
 
 use xfs_device::{BlockDevice, SharedDevice};
 use xfs_evidence::{
-    Evidence, FoundBlock, InodeEvidence, InodeState, Sighting, SweepProgress, Trust, sweep,
+    Evidence, ForkEvidence, FoundBlock, InodeEvidence, InodeState, Sighting, SweepProgress, Trust,
+    sweep,
 };
 use xfs_format::extent::Extent;
 use xfs_format::features::RoCompatFeatures;
@@ -30,6 +32,7 @@ use crate::inventory::{Inventory, Mark};
 use crate::names::FoundNames;
 use crate::report::{FileReport, Totals};
 
+use homes::Home;
 pub(crate) use logged::LoggedInodes;
 
 /// The most directory blocks whose addresses a sweep (a search of all blocks) keeps, for
@@ -79,7 +82,10 @@ pub struct Salvage<'a> {
     pub(crate) inventory: RefCell<Inventory>,
     pub(crate) claims: Claims,
     pub(crate) names: FoundNames,
-    /// The data forks of which a part is missing, each with the extents that the reverse map has
+    /// The directories to which several entries lead, each with the entry that it names itself.
+    pub(crate) homes: BTreeMap<InodeNumber, Home>,
+    /// The data forks of which a part is missing, or whose blocks the inode counts differently,
+    /// each with the extents that the reverse map has
     /// for it. Forks of inodes that cannot be read are included.
     pub(crate) forks: BTreeMap<InodeNumber, Vec<Extent>>,
     /// The inodes in `forks` whose extents are those of a realtime section.
@@ -141,6 +147,7 @@ impl<'a> Salvage<'a> {
             evidence,
             inventory: Inventory::default(),
             damaged: BTreeMap::new(),
+            homes: BTreeMap::new(),
             forks: BTreeMap::new(),
             realtime_forks: BTreeSet::new(),
             knows_realtime_extents: true,
@@ -157,6 +164,7 @@ impl<'a> Salvage<'a> {
         };
         survey.groups()?;
         survey.inodes(options.log.clone())?;
+        survey.homes()?;
         survey.reverse_maps()?;
         let names = survey.names()?;
         let root = survey.root(&names);
@@ -168,6 +176,7 @@ impl<'a> Salvage<'a> {
             inventory: RefCell::new(survey.inventory),
             claims: survey.claims,
             names,
+            homes: survey.homes,
             forks: survey.forks,
             realtime_forks: survey.realtime_forks,
             knows_realtime_extents: survey.knows_realtime_extents,
@@ -274,8 +283,9 @@ pub(crate) struct Survey<'a, 'p> {
     pub(crate) evidence: Evidence<'a>,
     pub(crate) inventory: Inventory,
     pub(crate) claims: Claims,
-    /// The directories of which a part is damaged, each with its generation.
+    /// The directories of which a part is damaged or an entry wrong, each with its generation.
     damaged: BTreeMap<InodeNumber, u32>,
+    homes: BTreeMap<InodeNumber, Home>,
     forks: BTreeMap<InodeNumber, Vec<Extent>>,
     /// The inodes in `forks` whose extents are those of a realtime section.
     realtime_forks: BTreeSet<InodeNumber>,
@@ -450,14 +460,18 @@ impl Survey<'_, '_> {
             if found.parent == Some(number) && self.roots.len() < MOST_ROOTS {
                 self.roots.push(number);
             }
-            self.claim(&found.map.extents);
-            if !found.map.is_whole() {
-                self.forks.insert(number, Vec::new());
+            for name in &found.names {
+                self.note_entry(name.child);
             }
+            self.claim(&found.map.extents);
+            self.note_map(inode, &found.map);
             if !found.is_whole() || !inode.is_sound() {
                 self.damaged.insert(number, core.generation);
             }
             return;
+        }
+        if core.nlink > 1 {
+            self.inventory.mark(number, Mark::Linked);
         }
         let has_map = matches!(core.data_format, ForkFormat::Extents | ForkFormat::Btree);
         if !has_map {
@@ -467,8 +481,26 @@ impl Survey<'_, '_> {
         if !self.evidence.is_realtime(core) && !core.flags2.contains(InodeFlags2::REFLINK) {
             self.claim(&map.extents);
         }
-        if !map.is_whole() {
-            self.forks.insert(number, Vec::new());
+        self.note_map(inode, &map);
+    }
+
+    /// Records the data fork of an inode as damaged if its map is not whole, or if the inode counts
+    /// other blocks than its maps have: a wrong number of extents cuts a map short.
+    fn note_map(&mut self, inode: &InodeEvidence, map: &ForkEvidence) {
+        let has_map = |kind| {
+            let format = inode.core().and_then(|core| core.fork_format(kind));
+            matches!(format, Some(ForkFormat::Extents | ForkFormat::Btree))
+        };
+        let is_counted = || {
+            let attributes = match has_map(ForkKind::Attr) {
+                true => self.evidence.extents(inode, ForkKind::Attr).block_count(),
+                false => 0,
+            };
+            let all = map.block_count().saturating_add(attributes);
+            inode.core().is_none_or(|core| core.blocks == all)
+        };
+        if has_map(ForkKind::Data) && !(map.is_whole() && is_counted()) {
+            self.forks.insert(inode.number, Vec::new());
         }
     }
 

@@ -6,13 +6,14 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use ferroxfs::OpenOptions;
 use serde_json::Value;
 use xfs_format::{BlockKind, DiskAddr};
-use xfs_testkit::{Prng, golden};
+use xfs_testkit::{Image, Prng, golden};
 
-use crate::GoldenDir;
 use crate::changing::VolumeDir;
 use crate::damaged::succeed;
+use crate::{GoldenDir, write_image};
 
 /// Length of the noise that destroys the start of a golden image, in bytes.
 const NOISE_BYTES: u64 = 192 << 10;
@@ -351,6 +352,33 @@ fn name_that_only_a_parent_pointer_has_is_found_by_each_command() {
     let copied = ["original", "originaw"].map(|name| fs::read(place.path().join(name)).unwrap());
     assert_eq!(copied[0], copied[1]);
     assert_eq!(copied[0].len(), 40 << 10);
+}
+
+/// Lets the second entry of a file lead to another file. One entry is left, but the file has two
+/// links. Its parent pointers show which entry is wrong, so both names must get the contents.
+#[test]
+fn second_name_of_a_file_that_leads_to_a_wrong_file_is_corrected() {
+    let place = GoldenDir::new();
+    succeed(&place, &["ln", "image:/files/original", "image:/files/second"]);
+    let path = place.path().join("image");
+    let mut image = Image::new(fs::read(&path).unwrap());
+    let volume = OpenOptions::new().open(&path).unwrap();
+    let number = |path: &str| volume.lookup(path).unwrap().number();
+    let (directory, wrong) = (number("files"), number("files/empty"));
+    let location = volume.geometry().inode_location(directory).unwrap();
+    let at = DiskAddr(location.cluster.0 + u64::from(location.offset_bytes) / 512);
+    image.edit(at, 512, BlockKind::InodeCluster, |inode| {
+        let name = inode.windows(6).position(|bytes| bytes == b"second").unwrap();
+        // The type of the file lies between the name and the inode number.
+        inode[name + 7..name + 11].copy_from_slice(&u32::try_from(wrong.0).unwrap().to_be_bytes());
+    });
+    drop(volume);
+    write_image(&image, &path);
+    let (_, said) = run(&place, &["image", "saved"]);
+    let saved = |name: &str| fs::read(place.path().join("saved/files").join(name)).unwrap();
+    assert_eq!(saved("original").len(), 40 << 10);
+    assert!(saved("second") == saved("original"), "{said}");
+    assert_eq!(saved("empty"), b"");
 }
 
 #[test]

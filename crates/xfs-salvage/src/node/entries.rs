@@ -1,6 +1,6 @@
 //! The iterator over the entries of a directory that is salvaged.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::vec;
 
@@ -40,6 +40,8 @@ impl Candidate {
 /// An iterator over the entries of a directory. Each node is made when the iterator reaches it.
 pub struct NodeEntries<'a> {
     salvage: &'a Salvage<'a>,
+    /// The inode number of the directory. Made-up directories have one that no inode has.
+    directory: InodeNumber,
     position: Rc<Position>,
     names: vec::IntoIter<Candidate>,
     /// The names in parent pointers of children that the directory lacks.
@@ -104,6 +106,7 @@ impl<'a> Node<'a> {
         };
         NodeEntries {
             salvage: self.salvage,
+            directory: self.inode.number,
             position: Rc::clone(&self.position),
             unlisted: UnlistedNames::of(self, &names),
             names: names.into_iter(),
@@ -158,8 +161,32 @@ impl<'a> Node<'a> {
             (candidate.is_doubtful, candidate.origin == Origin::ParentPointer)
         };
         candidates.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| rank(a).cmp(&rank(b))));
-        candidates.dedup_by(|later, first| later.name == first.name);
+        let mut own_names = BTreeMap::new();
+        candidates.dedup_by(|later, first| {
+            let is_same = later.name == first.name;
+            // An entry with a right checksum can lead to a wrong inode.
+            let is_contradicted = is_same
+                && later.child != first.child
+                && later.origin == Origin::ParentPointer
+                && first.origin == Origin::Entry
+                && !own_names
+                    .entry(first.child)
+                    .or_insert_with(|| self.own_names(first.child))
+                    .contains(&first.name);
+            if is_contradicted {
+                remarks.doubt("an entry leads to another inode than a parent pointer says");
+                std::mem::swap(later, first);
+            }
+            is_same
+        });
         candidates
+    }
+
+    /// Returns the names in this directory that the parent pointers of an inode have.
+    fn own_names(&self, child: InodeNumber) -> BTreeSet<Vec<u8>> {
+        let pointers = self.salvage.evidence.attributes(&self.salvage.inode(child)).parents;
+        let pointers = pointers.into_iter().filter(|one| one.parent == self.inode.number);
+        pointers.map(|one| one.name.into_vec()).collect()
     }
 }
 
@@ -252,6 +279,11 @@ impl<'a> NodeEntries<'a> {
         };
         let is_directory = kind == NodeKind::GoneDirectory
             || inode.core().is_some_and(|core| core.file_type() == Some(FileType::Directory));
+        let home = self.salvage.homes.get(&candidate.child).filter(|_| is_directory);
+        if home.is_some_and(|home| !home.is_entry(self.directory, &candidate.name)) {
+            self.lose(candidate, &position, "the directory names another entry as its own");
+            return None;
+        }
         let is_first = self.mark(candidate.child);
         if is_directory && !is_first {
             self.lose(candidate, &position, "the directory has been salvaged under another name");

@@ -7,7 +7,8 @@ use xfs_device::MemoryDevice;
 use xfs_evidence::Evidence;
 use xfs_format::inode::ForkKind;
 use xfs_format::{
-    BlockKind, DiskAddr, FileBlock, FsBlock, InodeNumber, StructureAddress, Superblock,
+    BlockKind, DiskAddr, FileBlock, FsBlock, IncompatFeatures, InodeNumber, StructureAddress,
+    Superblock,
 };
 use xfs_salvage::{Origin, RescueMap, RescuedDevice, SalvageOptions, Status};
 use xfs_testkit::{Image, Prng, golden};
@@ -397,22 +398,106 @@ fn names_of(delivered: &Delivered, number: InodeNumber) -> u64 {
     delivered.reports.values().filter(|report| report.inode == number).count() as u64
 }
 
+/// Changes the inode number of an entry of a short directory, whose inode gets a right checksum.
+fn redirect(image: &mut Image, directory: InodeNumber, name: &[u8], child: InodeNumber) {
+    let number = u32::try_from(child.0).unwrap().to_be_bytes();
+    image.edit(inode_address(image, directory), 512, BlockKind::InodeCluster, |inode| {
+        // The entries start behind the core and the header. An entry has the length of its name,
+        // an offset of two bytes, the name, the type and the inode number.
+        let mut at = 176 + 6;
+        while inode[at + 3..].iter().zip(name).any(|(found, wanted)| found != wanted) {
+            at += usize::from(inode[at]) + 8;
+        }
+        inode[at + 3 + name.len() + 1..][..4].copy_from_slice(&number);
+    });
+}
+
+/// Lets an entry lead to a wrong inode: of a file, of a directory whose own entry comes later, and
+/// of a directory above. Parent pointers show which inodes the entries belong to, so that every
+/// file must be delivered in its place.
+#[test]
+fn entry_that_leads_to_a_wrong_inode_is_corrected_by_parent_pointers() {
+    let golden = golden();
+    let whole = run(&golden);
+    let redirected = [
+        ("files", "original", "files/empty"),
+        ("deep/1", "2", "many"),
+        ("deep/1/2/3/4/5/6/7", "8", "deep/1"),
+    ];
+    for (directory, name, wrong) in redirected {
+        let mut image = golden.clone();
+        redirect(
+            &mut image,
+            number_of(&whole, directory),
+            name.as_bytes(),
+            number_of(&whole, wrong),
+        );
+        let left = run(&image);
+        assert_equal_but(&whole, &left, &[]);
+        assert_eq!(left.files.len(), whole.files.len());
+        assert_eq!((left.totals.lost, left.totals.orphans), (0, 0), "{name}");
+        assert_eq!(left.reports[directory].status, Status::Doubtful);
+        let path = format!("{directory}/{name}");
+        assert_eq!(left.reports[&path].origin, Origin::ParentPointer);
+    }
+}
+
+/// Lets an entry lead to a directory whose own entry comes later, on a volume without parent
+/// pointers. The directory must be delivered under its own entry, because its `..` names that
+/// directory.
+#[test]
+fn directory_with_two_entries_is_delivered_in_the_directory_that_it_names() {
+    let mut image = golden();
+    let geometry = image.geometry();
+    for group in geometry.groups() {
+        let at = geometry.header_disk_addr(group, 0);
+        image.edit(at, 512, BlockKind::Superblock, |sector| {
+            let features: [u8; 4] = sector[216..220].try_into().unwrap();
+            let features = u32::from_be_bytes(features) & !IncompatFeatures::PARENT.bits();
+            sector[216..220].copy_from_slice(&features.to_be_bytes());
+        });
+    }
+    assert!(!image.geometry().has_incompat(IncompatFeatures::PARENT));
+    let whole = run(&image);
+    redirect(&mut image, number_of(&whole, "deep/1"), b"2", number_of(&whole, "many"));
+    let left = run(&image);
+    assert_equal_but(&whole, &left, &["deep/1/2"]);
+    assert_eq!(left.reports["deep/1/2"].status, Status::Lost);
+    let second = format!("orphans/{}/3", number_of(&whole, "deep/1/2").0);
+    assert_eq!(left.reports[&second].status, Status::Complete);
+}
+
+/// Gives inodes a number of extents that is too small. The inode then seems whole, with fewer
+/// blocks than it counts. The reverse map has the rest.
+#[test]
+fn extents_that_the_inode_no_longer_counts_come_from_the_reverse_map() {
+    let golden = golden();
+    let whole = run(&golden);
+    for path in ["links-remote", "files/original", "files/unwritten", "many"] {
+        let number = number_of(&whole, path);
+        let mut image = golden.clone();
+        image.edit(inode_address(&image, number), 512, BlockKind::InodeCluster, |inode| {
+            let count: [u8; 8] = inode[24..32].try_into().unwrap();
+            let count = u64::from_be_bytes(count).checked_sub(1).unwrap();
+            inode[24..32].copy_from_slice(&count.to_be_bytes());
+        });
+        let left = run(&image);
+        assert_equal_but(&whole, &left, &[]);
+        assert_eq!(left.totals.partial, 0, "{path}: {:?}", left.reports[path].reasons);
+    }
+}
+
 #[test]
 fn directory_that_is_inside_itself_ends() {
     let mut image = golden();
     let whole = run(&image);
-    // The only entry of the innermost directory but one leads back to the outermost.
-    let outer = number_of(&whole, "deep/1");
+    // The only entry of the innermost directory but one leads back to the outermost, which no other
+    // entry names.
     let inner = number_of(&whole, "deep/1/2/3/4/5/6/7");
-    let place = superblock(&image).geometry.inode_location(inner).unwrap();
-    let at = DiskAddr(place.cluster.0 + u64::from(place.offset_bytes) / 512);
-    image.edit(at, 512, BlockKind::InodeCluster, |inode| {
-        // Short form: counts, parent, name length, offset, name, type, inode.
-        let number = u32::try_from(outer.0).unwrap().to_be_bytes();
-        inode[176 + 6 + 3 + 1 + 1..176 + 6 + 3 + 1 + 1 + 4].copy_from_slice(&number);
-    });
+    let outer = number_of(&whole, "deep/1");
+    redirect(&mut image, inner, b"8", outer);
+    zero_inode(&mut image, number_of(&whole, "deep"));
+    zero_inode(&mut image, number_of(&whole, "deep/1/2/3/4/5/6/7/8"));
     let left = run(&image);
     assert_eq!(left.reports["deep/1/2/3/4/5/6/7/8"].status, Status::Lost);
-    let eighth = number_of(&whole, "deep/1/2/3/4/5/6/7/8");
-    assert_eq!(left.reports[&format!("orphans/{}", eighth.0)].origin, Origin::Orphan);
 }

@@ -26,16 +26,22 @@ fn change_entry(image: &mut Image, whole: &Delivered, name: &[u8], change: impl 
     });
 }
 
-/// Lets the entry `original` lead to the file of the entry `empty`. No name then leads to the file
-/// of `original`, because the name in its parent pointer belongs to another file. Returns the inode
-/// of that file.
+/// Lets the entry `original` lead to the file of the entry `empty`, and gives the parent pointer of
+/// `original` the generation of another directory, so that no name leads to its file. Returns the
+/// inode of that file.
 fn make_orphan(image: &mut Image, whole: &Delivered) -> InodeNumber {
     let other = u32::try_from(number_of(whole, "files/empty").0).unwrap();
     change_entry(image, whole, b"original", |entry| {
         // The type of the file lies between the name and the inode number.
         entry[9..13].copy_from_slice(&other.to_be_bytes());
     });
-    number_of(whole, "files/original")
+    let orphan = number_of(whole, "files/original");
+    image.edit(inode_address(image, orphan), 512, BlockKind::InodeCluster, |inode| {
+        let start = inode.windows(8).position(|bytes| bytes == b"original").unwrap();
+        // The number of the parent directory lies between the name and the generation.
+        inode[start + 16] ^= 1;
+    });
+    orphan
 }
 
 /// Puts the name `name` into the parent pointer of `fifo`, a file of the root directory. The name
