@@ -69,7 +69,7 @@ enum Chore {
     /// Build the documents as a site in target/site/book, with mdBook
     Site,
     /// Unpack a newer xfsprogs and kernels for guests under target/, to compare with; needs no root
-    Oracles,
+    Oracles(oracles::Options),
 }
 
 fn main() -> ExitCode {
@@ -87,7 +87,7 @@ fn main() -> ExitCode {
         Chore::Conformance(options) => conformance::run(&root, &options),
         Chore::Mutants => mutants::run(&root),
         Chore::Site => site::run(&root),
-        Chore::Oracles => oracles::run(&root),
+        Chore::Oracles(options) => oracles::run(&root, options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

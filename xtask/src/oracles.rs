@@ -7,10 +7,11 @@
 //! | `guest-programs` | the shell and further programs of the guests of `xfs_oracle::guest` |
 //! | `guest-new` | the newest kernel, for a guest |
 //! | `guest-v4` | Linux 6.1, for a guest: it still supports version 4 of XFS |
+//! | `s3s-fs` | an S3 server; only with `--s3`, because it takes minutes to build |
 //!
 //! apt-get does the work, in folders of our own. Nothing is installed: the loader of the unpacked C
 //! library runs the programs. This command therefore needs no root, and uses only the mirror and
-//! the keys of the system.
+//! the keys of the system. The S3 server is built by cargo from its published crate.
 
 mod guest;
 mod suite;
@@ -19,7 +20,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use clap::Args;
+
 use self::suite::Suite;
+use crate::command;
 use crate::error::Error;
 
 /// The Debian suite whose xfsprogs and kernel are the newest.
@@ -46,9 +50,25 @@ pub(crate) fn program(root: &Path, name: &str) -> Command {
     command
 }
 
+/// The version of the S3 server s3s-fs.
+const S3_SERVER: &str = "s3s-fs@0.17.0";
+
+/// The options of `cargo xtask oracles`.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct Options {
+    /// Build an S3 server, which checks the signatures of requests, too
+    #[arg(long)]
+    pub(crate) s3: bool,
+}
+
 /// Unpacks the programs and kernels that are not there yet. The kernels are unpacked only on a
 /// machine with the architecture of the guests.
-pub(crate) fn run(root: &Path) -> Result<(), Error> {
+pub(crate) fn run(root: &Path, options: Options) -> Result<(), Error> {
+    unpack_all(root)?;
+    if options.s3 { build_s3_server(root) } else { Ok(()) }
+}
+
+fn unpack_all(root: &Path) -> Result<(), Error> {
     unpack(root, SUITE, &format!("xfsprogs-{SUITE}"), |suite, folder| {
         suite.unpack_closure("xfsprogs", folder)
     })?;
@@ -61,6 +81,18 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     })?;
     unpack(root, SUITE, "guest-new", guest::unpack_kernel)?;
     unpack(root, V4_SUITE, "guest-v4", guest::unpack_kernel)
+}
+
+/// Builds the S3 server, unless it is there already.
+fn build_s3_server(root: &Path) -> Result<(), Error> {
+    let built = folder(root).join("s3s-fs");
+    if built.join("bin/s3s-fs").exists() {
+        println!("already built: {}", built.display());
+        return Ok(());
+    }
+    let mut cargo = command::cargo();
+    cargo.args(["install", S3_SERVER, "--locked", "--features", "binary", "--root"]).arg(&built);
+    command::run(&mut cargo)
 }
 
 /// Unpacks packages of a suite into the folder `name`, unless that folder exists. The folder gets

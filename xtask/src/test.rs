@@ -104,7 +104,7 @@ pub(crate) fn run(root: &Path, options: Options) -> Result<(), Error> {
 fn run_part(root: &Path, report: &mut Report, part: Part, cases: Cases) {
     match part {
         Part::Tests => {
-            if let Err(error) = oracles::run(root) {
+            if let Err(error) = oracles::run(root, oracles::Options { s3: cases == Cases::Many }) {
                 let which = "tests that need the newest xfsprogs or a guest";
                 report.skip(which, &error.to_string());
             }

@@ -120,12 +120,22 @@ pub(crate) struct QuotaSetArguments {
     /// The hard limit of inodes, 0 for none
     #[arg(long, value_name = "N")]
     pub(crate) inode_hard: Option<u64>,
+    /// The soft limit of space in the realtime section, 0 for none; suffixes as for --block-soft
+    #[arg(long, value_name = "BYTES", value_parser = size::parse)]
+    pub(crate) realtime_soft: Option<u64>,
+    /// The hard limit of space in the realtime section, 0 for none; suffixes as for --block-hard
+    #[arg(long, value_name = "BYTES", value_parser = size::parse)]
+    pub(crate) realtime_hard: Option<u64>,
     /// For ID 0 the grace period of space of the type; for others the rest of it from now on
     #[arg(long, value_name = "SECONDS")]
     pub(crate) block_grace: Option<u64>,
     /// For ID 0 the grace period of inodes of the type; for others the rest of it from now on
     #[arg(long, value_name = "SECONDS")]
     pub(crate) inode_grace: Option<u64>,
+    /// For ID 0 the grace period of realtime space of the type; for others the rest of it from now
+    /// on
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) realtime_grace: Option<u64>,
 }
 
 /// Show, set or clear the project of directory trees

@@ -84,8 +84,8 @@ impl Set {
         let quotas = volume.inner().quota();
         let failed = |error| volume.whole_failure(error);
         let before = quotas.get(self.kind, self.id).map_err(failed)?;
-        let (blocks, inodes) =
-            before.map_or_else(Default::default, |quota| (quota.blocks, quota.inodes));
+        let (blocks, inodes, rt_blocks) = before
+            .map_or_else(Default::default, |quota| (quota.blocks, quota.inodes, quota.rt_blocks));
         let arguments = &self.arguments;
         let block_bytes = u64::from(volume.inner().geometry().block_size);
         let in_blocks = |bytes: Option<u64>| bytes.map(|bytes| bytes.div_ceil(block_bytes));
@@ -96,10 +96,17 @@ impl Set {
         limits.inodes.soft = arguments.inode_soft;
         limits.inodes.hard = arguments.inode_hard;
         limits.inodes.timer = arguments.inode_grace.map(|seconds| self.timer(seconds));
-        check_order("blocks", &blocks, &limits.blocks)
-            .map_err(|error| volume.whole_failure(error))?;
-        check_order("inodes", &inodes, &limits.inodes)
-            .map_err(|error| volume.whole_failure(error))?;
+        limits.rt_blocks.soft = in_blocks(arguments.realtime_soft);
+        limits.rt_blocks.hard = in_blocks(arguments.realtime_hard);
+        limits.rt_blocks.timer = arguments.realtime_grace.map(|seconds| self.timer(seconds));
+        let changes = [
+            ("blocks", &blocks, &limits.blocks),
+            ("inodes", &inodes, &limits.inodes),
+            ("realtime blocks", &rt_blocks, &limits.rt_blocks),
+        ];
+        for (resource, before, change) in changes {
+            check_order(resource, before, change).map_err(|error| volume.whole_failure(error))?;
+        }
         quotas.set(self.kind, self.id, &limits).map_err(failed)
     }
 

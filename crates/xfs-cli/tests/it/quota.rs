@@ -87,6 +87,27 @@ fn report_is_read_by_programs() {
 }
 
 #[test]
+fn limits_of_realtime_space_are_set_and_shown() {
+    let place = quota();
+    let set = ["quota", "set", "-u", "7", "--realtime-soft", "1m", "--realtime-hard", "2m"];
+    assert_eq!(run(&place, &[&set[..], &["quota"]].concat()).0, 0);
+    let limits = || {
+        let (_, text, _) = run(&place, &["quota", "report", "--json", "-u", "quota"]);
+        let report: Value = serde_json::from_str(&text).unwrap();
+        let quotas = report["quotas"].as_array().unwrap();
+        let owner = quotas.iter().find(|quota| quota["id"] == 7).unwrap();
+        (owner["realtime_blocks"]["soft"].clone(), owner["realtime_blocks"]["hard"].clone())
+    };
+    let blocks = 2 << 10;
+    assert_eq!(limits(), (Value::from(blocks / 2), Value::from(blocks)));
+    let lower = ["quota", "set", "-u", "7", "--realtime-hard", "512k", "quota"];
+    let (code, _, errors) = run(&place, &lower);
+    assert_eq!(code, 2);
+    assert!(errors.contains("the hard limit of realtime blocks, 512, would be below"), "{errors}");
+    assert_eq!(limits().1, Value::from(blocks));
+}
+
+#[test]
 fn volume_without_quota_has_a_note_and_no_report() {
     let place = VolumeDir::new();
     let (code, text, errors) = run(&place, &["quota", "image"]);

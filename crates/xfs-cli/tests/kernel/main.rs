@@ -1,6 +1,7 @@
 //! Tests of the program and the kernel on one volume at the same time. ferroxfs must refuse a
 //! mounted volume, read it with `--live` while the kernel writes it, and never write it. Other
-//! tests compare the kernel's view of volumes that ferroxfs has filled.
+//! tests compare the kernel's view of volumes that ferroxfs has filled, or use a server of other
+//! authors.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,6 +10,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod bucket;
 mod freeze;
 mod layers;
 mod load;
@@ -59,6 +61,10 @@ fn main() -> ExitCode {
         Trial::new(
             "layers_of_a_container_image_match_the_specification",
             layers::match_the_specification,
+        ),
+        Trial::new(
+            "image_on_another_s3_server_is_listed_with_few_of_its_bytes",
+            bucket::image_is_listed_with_few_of_its_bytes,
         ),
     ])
 }

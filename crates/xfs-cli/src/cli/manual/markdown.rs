@@ -6,6 +6,7 @@
 //! the table of codes in `xfs-check`. `cargo xtask reference` writes the pages, and a test compares
 //! them with the definitions.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use clap::{Arg, Command};
@@ -89,8 +90,8 @@ fn page(command: &Command) -> String {
         let whole = format!("{name} {}", below.get_name());
         let _ = write!(text, "## {whole}\n\n");
         text += &introduction(below);
-        // The options are those of the command above.
         text += &positional(below, "###");
+        text += &own_options(below, command);
         if let Some(entry) = find(&whole) {
             text += &examples(entry.examples, "###");
         }
@@ -134,6 +135,16 @@ fn arguments(command: &Command, level: &str) -> String {
         text.push('\n');
     }
     text
+}
+
+/// Returns the table of the options of a subcommand, without those of the command above it.
+fn own_options(command: &Command, above: &Command) -> String {
+    let shared: BTreeSet<String> = options(above).map(row).collect();
+    let own: String = options(command).map(row).filter(|row| !shared.contains(row)).collect();
+    match own.as_str() {
+        "" => String::new(),
+        rows => format!("### Own options\n\n| option | meaning |\n|---|---|\n{rows}\n"),
+    }
 }
 
 fn positional(command: &Command, level: &str) -> String {
