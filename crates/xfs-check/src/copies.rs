@@ -139,14 +139,14 @@ fn raw_fields(volume: Volume<'_>, copy: &[u8]) -> Vec<(&'static str, bool)> {
                 quota(first.project_quota_inode, copy.project_quota_inode),
             ),
             ("the state of quota", is_quota_state(volume, first.quota_flags, copy.quota_flags)),
-            ("the realtime extents", first.realtime_extents == copy.realtime_extents),
+            ("the number of realtime extents", first.realtime_extents == copy.realtime_extents),
             (
                 "the length of a realtime extent",
                 first.realtime_extent_blocks == copy.realtime_extent_blocks
                     && first.realtime_extents_log == copy.realtime_extents_log,
             ),
             (
-                "the blocks of the realtime bitmap",
+                "the number of blocks of the realtime bitmap",
                 first.realtime_bitmap_blocks == copy.realtime_bitmap_blocks,
             ),
             ("the log's sector size", first.log_sector_log == copy.log_sector_log),
@@ -200,12 +200,15 @@ fn fields(first: &Superblock, copy: &Superblock) -> [(&'static str, bool); 18] {
                 (first, copy) => first.is_some() == copy.is_some(),
             },
         ),
-        ("the reserved realtime blocks", first.realtime_reserved == copy.realtime_reserved),
-        ("the realtime blocks", first.realtime_blocks == copy.realtime_blocks),
+        (
+            "the number of reserved realtime blocks",
+            first.realtime_reserved == copy.realtime_reserved,
+        ),
+        ("the number of realtime blocks", first.realtime_blocks == copy.realtime_blocks),
         ("the limit on inodes", first.inode_max_percent == copy.inode_max_percent),
         ("the stripe unit", first.stripe_unit_blocks == copy.stripe_unit_blocks),
         ("the stripe width", first.stripe_width_blocks == copy.stripe_width_blocks),
-        ("the compatible features", first.compat == copy.compat),
-        ("the read-only-compatible features", first.ro_compat == copy.ro_compat),
+        ("the set of compatible features", first.compat == copy.compat),
+        ("the set of read-only-compatible features", first.ro_compat == copy.ro_compat),
     ]
 }
