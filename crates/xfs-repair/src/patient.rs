@@ -288,6 +288,16 @@ impl<'p> Patient<'p> {
         chunk.position(inode).map(|_| *chunk)
     }
 
+    /// Returns whether a known chunk has this inode. Only then are the bytes at its address those
+    /// of an inode, which a rule may write: a wrong record of a chunk can lead to data of a file.
+    pub(crate) fn has_inode(&mut self, inode: InodeNumber) -> bool {
+        let Some((group, in_group)) = self.geometry().split_inode(inode) else { return false };
+        self.chunk_of(group, in_group).is_some_and(|chunk| {
+            let position = chunk.position(in_group);
+            position.is_some_and(|position| chunk.present() >> position & 1 != 0)
+        })
+    }
+
     /// Replaces the chunk that starts at the same inode as `chunk`, and marks the group for a
     /// rebuild of its inode btrees.
     ///

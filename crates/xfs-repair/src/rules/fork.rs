@@ -47,7 +47,8 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
         patient.poll()?;
         let codes: Vec<Code> =
             damage.codes_of(inode).into_iter().filter(|code| is_of_fork(*code)).collect();
-        if codes.is_empty() || !patient.evidence().inode(inode).is_sound() {
+        let is_sound = patient.has_inode(inode) && patient.evidence().inode(inode).is_sound();
+        if codes.is_empty() || !is_sound {
             continue;
         }
         patient.attempt(|patient| repair(patient, inode, codes))?;
@@ -97,6 +98,7 @@ fn settle_disputes(patient: &mut Patient, damage: &Damage) -> Result<(), RepairE
     }
     let mapped = patient.mapped();
     let owned = Owned::of(patient)?;
+    inodes.retain(|inode| patient.has_inode(*inode));
     for inode in inodes {
         let found = patient.evidence().inode(inode);
         let Some(core) = found.core().filter(|_| found.is_sound()).cloned() else { continue };

@@ -59,7 +59,7 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
             .into_iter()
             .filter(|code| is_of_inode(*code) || (!is_sound && code.area() == Area::Inode))
             .collect();
-        if !codes.is_empty() {
+        if !codes.is_empty() && patient.has_inode(number) {
             patient.poll()?;
             let evidence = match known.take() {
                 Some(evidence) => evidence,

@@ -1,8 +1,9 @@
 //! Tests of damage to headers, btrees, inodes and forks, and of its repair without loss.
 
+use xfs_device::BlockDevice;
 use xfs_format::agf::BtreeRoot;
 use xfs_format::btree::BtreeKind;
-use xfs_format::inode::FileType;
+use xfs_format::inode::{FileType, InodeCore};
 use xfs_format::{AgBlock, AgNumber, BlockKind, DiskAddr};
 
 use crate::trial::Shape;
@@ -90,6 +91,51 @@ fn root_of_the_inode_btree_zeroed_is_rebuilt() {
 #[test]
 fn root_of_the_free_inode_btree_zeroed_is_rebuilt() {
     check_zeroed_root(BtreeKind::FreeInode);
+}
+
+/// Lets a record of the inode btree lead into the data of a file, with a right checksum. The bytes
+/// there are no inodes, so no byte of the file may change, and the chunk that lost its record is
+/// found by the reverse map.
+#[test]
+fn chunk_record_that_leads_into_a_file_leaves_the_file_as_it_is() {
+    let volume = TestVolume::golden();
+    let before = Shape::of(&*volume.device);
+    let geometry = &volume.geometry;
+    let is_long = |core: &InodeCore| {
+        core.file_type() == Some(FileType::Regular) && core.blocks > geometry.chunk_blocks().into()
+    };
+    let mut changed = 0;
+    for file in TestVolume::inodes(is_long) {
+        let volume = TestVolume::golden();
+        let extents = volume.extents_of(&*volume.device, file.number);
+        let longest = extents.iter().max_by_key(|extent| extent.length_blocks).unwrap();
+        let (group, block) = geometry.split_block(longest.start).unwrap();
+        let first = block.0.next_multiple_of(geometry.chunk_blocks());
+        if first + 1 > block.0 + longest.length_blocks {
+            continue;
+        }
+        let contents = |device: &dyn BlockDevice| {
+            let mut bytes = vec![0; (longest.length_blocks * geometry.block_size) as usize];
+            let at = geometry.block_disk_addr(longest.start).unwrap();
+            device.read_at(&mut bytes, at.byte_offset().unwrap()).unwrap();
+            bytes
+        };
+        let sound = contents(&*volume.device);
+        let inode = first << geometry.inodes_per_block_log;
+        let at = root(&volume, group, BtreeKind::Inode);
+        volume.edit(at, BlockKind::Btree(BtreeKind::Inode), |bytes| {
+            assert_eq!(bytes[4..6], [0, 0], "the root is a leaf");
+            // The records follow a header of 56 bytes, and start with the first inode.
+            bytes[56..60].copy_from_slice(&inode.to_be_bytes());
+        });
+        let repaired = volume.repair(true);
+        repaired.assert_clean();
+        assert!(repaired.inodes_with_losses().is_empty(), "{:?}", repaired.rules());
+        assert!(contents(&*repaired.device) == sound, "bytes of {} have changed", file.number);
+        assert_eq!(Shape::of(&*repaired.device).links(), before.links());
+        changed += 1;
+    }
+    assert!(changed > 0);
 }
 
 /// Zeroes header sectors of each group (0 superblock, 1 AGF, 2 AGI, 3 AGFL), and asserts that the
