@@ -55,5 +55,5 @@ pub use superblock::{
     find_superblock,
 };
 pub use sweep::{FoundBlock, Sighting, Sweep, SweepProgress, sweep};
-pub use symlink::LinkEvidence;
+pub use symlink::{LinkEvidence, is_block_of_symlink};
 pub use volume::{ByteRange, Damage, Evidence, Trust};

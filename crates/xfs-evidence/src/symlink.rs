@@ -3,8 +3,11 @@
 use xfs_format::BlockKind;
 use xfs_format::extent::Extent;
 use xfs_format::inode::{ForkFormat, ForkKind};
-use xfs_format::symlink::{MAX_TARGET_BYTES, SymlinkBlock};
-use xfs_format::{Check, Corruption, InodeNumber, Structure, StructureAddress};
+use xfs_format::symlink::{
+    MAX_TARGET_BYTES, SYMLINK_HEADER_BYTES, SYMLINK_MAGIC, SymlinkBlock, SymlinkDisk,
+};
+use xfs_format::{Check, Corruption, DiskAddr, Geometry, InodeNumber, Structure, StructureAddress};
+use zerocopy::FromBytes;
 
 use crate::fork::ForkEvidence;
 use crate::inode::InodeEvidence;
@@ -19,8 +22,11 @@ const MOST_BLOCKS: u32 = 3;
 pub struct LinkEvidence {
     /// The bytes up to the first part that is missing or damaged.
     pub target: Vec<u8>,
-    /// Whether `target` holds the whole target.
+    /// Whether `target` holds the whole target, and all its blocks pass their checks.
     pub is_whole: bool,
+    /// Whether `target` is as long as the inode says and has no NUL. If a block fails a check,
+    /// bytes of the target may be wrong.
+    pub is_complete: bool,
     /// The damages that were found while the target was read.
     pub damages: Vec<Damage>,
 }
@@ -46,10 +52,10 @@ impl Evidence<'_> {
             found.target = fork.get(..size).unwrap_or(fork).to_vec();
         } else {
             found.damages.extend(map.damages.iter().cloned());
-            self.read_target(inode.number, &map.extents, &mut found);
+            self.read_target(inode.number, &map.extents, Some(size), &mut found);
         }
-        let has_nul = found.target.contains(&0);
-        found.is_whole = found.damages.is_empty() && found.target.len() == size && !has_nul;
+        found.is_complete = found.target.len() == size && !found.target.contains(&0);
+        found.is_whole = found.damages.is_empty() && found.is_complete;
         found
     }
 
@@ -58,7 +64,7 @@ impl Evidence<'_> {
     #[must_use]
     pub fn target_of_gone(&self, link: InodeNumber, extents: &[Extent]) -> LinkEvidence {
         let mut found = LinkEvidence::default();
-        let parts = self.read_target(link, extents, &mut found);
+        let parts = self.read_target(link, extents, None, &mut found);
         let is_possible = !found.target.is_empty()
             && found.target.len() <= MAX_TARGET_BYTES as usize
             && !found.target.contains(&0);
@@ -66,12 +72,14 @@ impl Evidence<'_> {
         found
     }
 
-    /// Adds the parts of a target in these extents, up to the first one that is missing or damaged.
-    /// Returns the number of parts.
+    /// Adds the parts of a target in these extents, up to the first one that is missing. `size` is
+    /// the length of the whole target. If it is known, a part whose block fails a check is added
+    /// too, provided that the block belongs to the link. Returns the number of parts.
     fn read_target(
         &self,
         link: InodeNumber,
         extents: &[Extent],
+        size: Option<usize>,
         found: &mut LinkEvidence,
     ) -> usize {
         for (extent, parts) in extents.iter().zip(0..) {
@@ -84,18 +92,44 @@ impl Evidence<'_> {
                 return parts;
             }
             self.judge(BlockKind::Symlink, &bytes, at, &mut found.damages);
-            let Ok(block) = SymlinkBlock::decode(&bytes, at) else { return parts };
-            if block.owner != link {
+            let block = SymlinkBlock::decode(&bytes, at).ok();
+            if let Some(block) = block.as_ref().filter(|block| block.owner != link) {
                 let check = Check::ForeignOwner { found: block.owner.0, expected: link.0 };
                 let address = StructureAddress::Disk(at);
                 found.damages.push(Corruption::new(Structure::Symlink, address, check).into());
-                return parts;
             }
-            if block.offset_bytes as usize != found.target.len() {
-                return parts;
+            let is_next = |block: &SymlinkBlock| {
+                block.owner == link && block.offset_bytes as usize == found.target.len()
+            };
+            match (block.filter(is_next), size) {
+                (Some(block), _) => found.target.extend(block.target),
+                (None, Some(size)) if is_block_of_symlink(&bytes, link, at, self.geometry()) => {
+                    let rest = size.saturating_sub(found.target.len());
+                    let part = bytes.iter().copied().skip(SYMLINK_HEADER_BYTES).take(rest);
+                    found.target.extend(part);
+                }
+                _ => return parts,
             }
-            found.target.extend(block.target);
         }
         extents.len()
     }
+}
+
+/// Returns whether at least three of magic number, UUID, owner and address are those of a block of
+/// the symbolic link.
+#[must_use]
+pub fn is_block_of_symlink(
+    bytes: &[u8],
+    link: InodeNumber,
+    at: DiskAddr,
+    geometry: &Geometry,
+) -> bool {
+    let Ok((disk, _)) = SymlinkDisk::ref_from_prefix(bytes) else { return false };
+    let right = [
+        disk.magic.get() == SYMLINK_MAGIC,
+        disk.uuid == geometry.meta_uuid.into_bytes(),
+        disk.owner.get() == link.0,
+        disk.disk_addr.get() == at.0,
+    ];
+    right.into_iter().filter(|is_right| *is_right).count() >= 3
 }

@@ -459,7 +459,11 @@ impl Node<'_> {
         };
         if !found.is_whole {
             let damage = found.damages.first().map_or_else(String::new, ToString::to_string);
-            self.remarks.borrow_mut().lack(format!("the target is not whole: {damage}"));
+            let remarks = &mut *self.remarks.borrow_mut();
+            match found.is_complete {
+                true => remarks.doubt(format!("the target may be wrong: {damage}")),
+                false => remarks.lack(format!("the target is not whole: {damage}")),
+            }
         }
         found.target
     }

@@ -5,13 +5,11 @@
 //! the target is lost from that block on.
 
 use xfs_check::{Area, Code, Place};
+use xfs_evidence::is_block_of_symlink;
 use xfs_format::extent::Extent;
 use xfs_format::inode::{FileType, ForkFormat, ForkKind, InodeCore};
-use xfs_format::symlink::{
-    MAX_TARGET_BYTES, SYMLINK_HEADER_BYTES, SymlinkBlock, SymlinkDisk, encode_header,
-};
-use xfs_format::{BlockKind, DiskAddr, Geometry, InodeNumber};
-use zerocopy::FromBytes;
+use xfs_format::symlink::{MAX_TARGET_BYTES, SYMLINK_HEADER_BYTES, SymlinkBlock, encode_header};
+use xfs_format::{BlockKind, Geometry, InodeNumber};
 
 use crate::action::Action;
 use crate::damage::Damage;
@@ -205,7 +203,7 @@ impl LinkTarget {
         let geometry = patient.geometry();
         let at = geometry.block_disk_addr(extent.start)?;
         let mut bytes = vec![0; buffer_bytes(geometry, extent)?];
-        if !patient.can_read(at, &mut bytes) || !belongs(&bytes, owner, at, geometry) {
+        if !patient.can_read(at, &mut bytes) || !is_block_of_symlink(&bytes, owner, at, geometry) {
             return None;
         }
         if BlockKind::Symlink.verify(&bytes, at, &patient.context()).is_ok()
@@ -222,19 +220,6 @@ impl LinkTarget {
 fn buffer_bytes(geometry: &Geometry, extent: &Extent) -> Option<usize> {
     let bytes = geometry.blocks_to_bytes(extent.length_blocks.into())?;
     usize::try_from(bytes).ok().filter(|_| bytes <= MOST_PART_BYTES)
-}
-
-/// Returns whether at least three of magic number, UUID, owner and address are those of a block of
-/// the link.
-pub(super) fn belongs(bytes: &[u8], owner: InodeNumber, at: DiskAddr, geometry: &Geometry) -> bool {
-    let Ok((disk, _)) = SymlinkDisk::ref_from_prefix(bytes) else { return false };
-    let right = [
-        disk.magic.get() == xfs_format::symlink::SYMLINK_MAGIC,
-        disk.uuid == geometry.meta_uuid.into_bytes(),
-        disk.owner.get() == owner.0,
-        disk.disk_addr.get() == at.0,
-    ];
-    right.into_iter().filter(|is_right| *is_right).count() >= 3
 }
 
 /// Writes a target into the blocks that the link has.

@@ -467,6 +467,31 @@ fn directory_with_two_entries_is_delivered_in_the_directory_that_it_names() {
     assert_eq!(left.reports[&second].status, Status::Complete);
 }
 
+/// Damages one field of the block with the target of a symbolic link, with a right checksum and
+/// without. The rest of the header shows that the block belongs to the link, so that the target
+/// must be delivered, as doubtful.
+#[test]
+fn target_in_a_block_with_one_wrong_field_is_delivered() {
+    let golden = golden();
+    let whole = run(&golden);
+    let at = block_of(&golden, number_of(&whole, "links-remote"), 0);
+    // Magic number, length of the target, UUID, owner, address.
+    for field in [0, 8, 20, 39, 47] {
+        let mut sealed = golden.clone();
+        sealed.edit(at, BLOCK, BlockKind::Symlink, |block| block[field] ^= 1);
+        let mut torn = golden.clone();
+        let mut bytes = golden.bytes(at, BLOCK).unwrap();
+        bytes[field] ^= 1;
+        torn.replace(at, &bytes);
+        for image in [sealed, torn] {
+            let left = run(&image);
+            assert_equal_but(&whole, &left, &[]);
+            let report = &left.reports["links-remote"];
+            assert_eq!(report.status, Status::Doubtful, "{field}: {:?}", report.reasons);
+        }
+    }
+}
+
 /// Gives inodes a number of extents that is too small. The inode then seems whole, with fewer
 /// blocks than it counts. The reverse map has the rest.
 #[test]

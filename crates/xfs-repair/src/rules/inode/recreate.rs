@@ -240,7 +240,7 @@ fn type_of_block(patient: &Patient, owner: InodeNumber, first: &Extent) -> FileT
     let Some(at) = at.filter(|at| patient.can_read(*at, &mut bytes)) else {
         return FileType::Regular;
     };
-    if symlink::belongs(&bytes, owner, at, geometry) {
+    if xfs_evidence::is_block_of_symlink(&bytes, owner, at, geometry) {
         return FileType::Symlink;
     }
     let form = geometry.directory_form;
