@@ -21,7 +21,6 @@ use xfs_buffer::{Error, Result};
 use xfs_format::dquot::{QuotaFlags, QuotaKind};
 use xfs_format::superblock::Unsupported;
 use xfs_format::{FormatVersion, IncompatFeatures};
-use xfs_inode::LiveInode;
 use xfs_trans::{Journal, QuotaLedger};
 
 use crate::engine::{QuotaClock, QuotaEngine};
@@ -221,7 +220,7 @@ impl Attachment {
             let checked = kind.checked_flag(FormatVersion::V5);
             match inodes.number(kind) {
                 Some(number) => {
-                    set_file(&engine, kind, inodes.load(journal, kind, number)?);
+                    engine.set_file(kind, inodes.load(journal, kind, number)?);
                     let was_checked = state.flags().contains(checked | kind.accounted_flag());
                     if was_checked && load_defaults(&engine, journal, kind)? {
                         flags |= checked;
@@ -255,7 +254,7 @@ impl Attachment {
         engine.give_up_damaged(journal)?;
         for kind in &unchecked {
             if engine.kind(*kind).file.value().is_none() {
-                inodes.make(journal, *kind, engine.now(), |file| set_file(&engine, *kind, file))?;
+                inodes.make(journal, *kind, engine.now(), |file| engine.set_file(*kind, file))?;
             }
         }
         if !unchecked.is_empty() {
@@ -290,9 +289,4 @@ fn load_defaults(engine: &QuotaEngine, journal: &Journal, kind: QuotaKind) -> Re
             Err(error)
         }
     }
-}
-
-fn set_file(engine: &QuotaEngine, kind: QuotaKind, file: Arc<LiveInode>) {
-    let set = engine.kind(kind).file.set(file);
-    assert!(set.is_ok(), "the quota inode of a type is loaded once");
 }

@@ -13,10 +13,12 @@
 //! - **Q4** An owner has at most one dquot in memory. The shard to which the block of the dquot
 //!   belongs finds the dquot.
 //!
-//! Lock order: latches of inodes, a shard, buffers. A shard is locked while a block is read, which
+//! Lock order: latches of inodes, a shard, buffers. The lock of a slot of [`recent`] is a leaf. A
+//! shard is locked while a block is read, which
 //! delays only operations on owners of the same shard.
 
 mod limits;
+mod recent;
 mod set;
 mod shard;
 
@@ -29,12 +31,15 @@ use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{FormatVersion, InodeNumber};
 use xfs_inode::{LiveInode, Mapping, map_blocks};
-use xfs_sync::{AtomicU32, Mutex, Ordering, SetOnce, Volume};
-use xfs_trans::{Dquot, DquotFields, Journal, QuotaAmount, QuotaLedger, Transaction};
+use xfs_sync::{AtomicU32, AtomicU64, Mutex, Ordering, SetOnce, Volume};
+use xfs_trans::{
+    Dquot, DquotFields, Journal, OwnerDquots, QuotaAmount, QuotaLedger, QuotaOwners, Transaction,
+};
 
 use crate::quota_file::{DQUOT_BLOCK, first_id};
 use crate::superblock;
 use limits::DefaultLimits;
+use recent::RecentDquots;
 use shard::DquotShards;
 
 /// A function that returns the current time.
@@ -59,10 +64,11 @@ pub struct QuotaEngine {
     /// clear.
     given_up: AtomicU32<Volume>,
     kinds: [KindState; 3],
-    /// The quota inodes that the volume had when it was opened, including those of types that are
-    /// not counted.
-    found: [Option<InodeNumber>; 3],
+    /// The numbers of the quota inodes, including those of types that are not counted; 0 for a type
+    /// without a quota inode.
+    exempt: [AtomicU64<Volume>; 3],
     shards: DquotShards,
+    recent: RecentDquots,
     /// A lock that is held while a block of dquots is allocated.
     growing: Mutex<(), Volume>,
     clock: QuotaClock,
@@ -76,8 +82,9 @@ impl QuotaEngine {
             damaged: AtomicU32::new(0),
             given_up: AtomicU32::new(0),
             kinds: Default::default(),
-            found,
+            exempt: found.map(|number| AtomicU64::new(number.map_or(0, |number| number.0))),
             shards: DquotShards::new(),
+            recent: RecentDquots::new(),
             growing: Mutex::new(()),
             clock,
         }
@@ -90,6 +97,24 @@ impl QuotaEngine {
             QuotaKind::Group => group,
             QuotaKind::Project => project,
         }
+    }
+
+    /// Records the quota inode of a type.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the quota inode of the type is known already.
+    pub(crate) fn set_file(&self, kind: QuotaKind, file: Arc<LiveInode>) {
+        let number = file.number();
+        let set = self.kind(kind).file.set(file);
+        assert!(set.is_ok(), "the quota inode of a type is loaded once");
+        let [user, group, project] = &self.exempt;
+        let exempt = match kind {
+            QuotaKind::User => user,
+            QuotaKind::Group => group,
+            QuotaKind::Project => project,
+        };
+        exempt.store(number.0, Ordering::Relaxed);
     }
 
     /// Returns the quota inode of a type that is counted or is about to be.
@@ -216,8 +241,23 @@ impl QuotaLedger for QuotaEngine {
     }
 
     fn is_exempt(&self, inode: InodeNumber) -> bool {
-        let mut files = self.kinds.iter().filter_map(|kind| kind.file.value());
-        self.found.contains(&Some(inode)) || files.any(|file| file.number() == inode)
+        self.exempt.iter().any(|number| number.load(Ordering::Relaxed) == inode.0)
+    }
+
+    fn dquots(&self, journal: &Journal, owners: QuotaOwners) -> Result<OwnerDquots> {
+        let active = self.active();
+        let is_counted = |kind: QuotaKind| active.contains(kind.accounted_flag());
+        let (mut dquots, is_whole) = self.recent.find(owners, is_counted);
+        if is_whole {
+            return Ok(dquots);
+        }
+        for (kind, dquot) in QuotaKind::ALL.into_iter().zip(&mut dquots) {
+            if dquot.is_none() && is_counted(kind) {
+                *dquot = self.dquot(journal, kind, owners.id(kind))?;
+            }
+        }
+        self.recent.keep(&dquots);
+        Ok(dquots)
     }
 
     fn dquot(&self, journal: &Journal, kind: QuotaKind, id: u32) -> Result<Option<Arc<Dquot>>> {

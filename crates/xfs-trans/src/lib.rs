@@ -31,6 +31,6 @@ pub use inode_item::{ForkBytes, InodeImage, InodeRecord};
 pub use intent_payload::{AttrPayload, IntentPayload};
 pub use journal::{InodeCluster, Journal, OpenIntent, TransactionCounts, Upkeep};
 pub use transaction::{
-    Captured, CommittedChain, Deferred, Finish, GroupHeader, QuotaLedger, QuotaOwners,
+    Captured, CommittedChain, Deferred, Finish, GroupHeader, OwnerDquots, QuotaLedger, QuotaOwners,
     QuotaReservation, Transaction,
 };

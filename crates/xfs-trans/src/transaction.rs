@@ -51,7 +51,7 @@ use space::CounterChanges;
 pub use deferred::{Captured, Deferred, Finish};
 pub use headers::GroupHeader;
 pub(crate) use quota::Ledger;
-pub use quota::{QuotaLedger, QuotaOwners, QuotaReservation};
+pub use quota::{OwnerDquots, QuotaLedger, QuotaOwners, QuotaReservation};
 
 /// A function that is called when a transaction of the chain has been committed.
 type OnCommit = Box<dyn FnOnce(&CommittedChain) + Send>;
@@ -378,7 +378,7 @@ impl<'journal> Transaction<'journal> {
         items.reserve(self.buffers.len() + self.inodes.len());
         self.buffers.collect(&mut items);
         self.inodes.collect(&mut items);
-        self.count_quota(&mut items)?;
+        self.count_quota(&mut items, end)?;
         let Some(ticket) = &mut self.ticket else { return Err(Error::Shutdown) };
         let logged = match items.is_empty() {
             true => None,

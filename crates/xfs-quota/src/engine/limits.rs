@@ -51,6 +51,7 @@ impl DefaultLimit {
         }
     }
 
+    #[inline]
     fn or_default(own: U64, default: &AtomicU64<Volume>) -> u64 {
         match own.get() {
             0 => default.load(Ordering::Relaxed),
@@ -58,14 +59,19 @@ impl DefaultLimit {
         }
     }
 
+    #[inline]
     fn fill(&self, soft: &mut U64, hard: &mut U64) {
-        *soft = Self::or_default(*soft, &self.soft).into();
-        *hard = Self::or_default(*hard, &self.hard).into();
+        for (limit, default) in [(soft, &self.soft), (hard, &self.hard)] {
+            if *limit == U64::ZERO {
+                *limit = default.load(Ordering::Relaxed).into();
+            }
+        }
     }
 
     /// Returns whether the owner may have `total` of the resource, reserved space included.
     /// `is_over_time` returns whether the timer of the soft limit has ended.
     #[doc(alias = "xfs_dqresv_check")]
+    #[inline]
     fn allows(&self, own: OwnLimits, total: u64, is_over_time: impl FnOnce() -> bool) -> bool {
         let hard = Self::or_default(own.hard, &self.hard);
         let soft = Self::or_default(own.soft, &self.soft);
@@ -75,16 +81,23 @@ impl DefaultLimit {
         soft == 0 || total <= soft || !is_over_time()
     }
 
-    /// Returns the new end of the timer of a resource, in seconds since 1970. `running` is the
-    /// present end, and `count` the usage. The timer starts when the count exceeds a limit, and
-    /// stops when it exceeds no limit. 0 stands for a timer that does not run.
+    /// Returns the end of the timer of a resource in seconds since 1970, if the timer must start or
+    /// stop. `running` is the stored timer, and `count` the usage. The timer starts when the count
+    /// exceeds a limit, and stops when it exceeds no limit. 0 stands for a timer that does not run.
     #[doc(alias = "xfs_qm_adjust_res_timer")]
-    fn timer(&self, own: OwnLimits, count: U64, running: u64, now: impl Fn() -> u64) -> u64 {
-        let exceeds = |limit: U64| limit.get() != 0 && count.get() > limit.get();
-        match (exceeds(own.soft) || exceeds(own.hard), running) {
-            (false, _) => 0,
-            (true, 0) => now().saturating_add(self.grace_seconds()),
-            (true, running) => running,
+    #[inline]
+    fn timer(
+        &self,
+        own: OwnLimits,
+        count: U64,
+        running: U32,
+        now: impl Fn() -> u64,
+    ) -> Option<u64> {
+        let exceeds = |limit: U64| limit != U64::ZERO && count.get() > limit.get();
+        match (exceeds(own.soft) || exceeds(own.hard), running == U32::ZERO) {
+            (false, true) | (true, false) => None,
+            (false, false) => Some(0),
+            (true, true) => Some(now().saturating_add(self.grace_seconds())),
         }
     }
 
@@ -127,6 +140,7 @@ impl DefaultLimits {
     /// Writes the default limits into a dquot, for each limit that the dquot itself does not have
     /// (0).
     #[doc(alias = "xfs_qm_adjust_dqlimits")]
+    #[inline]
     pub(crate) fn fill(&self, disk: &mut DquotDisk) {
         self.blocks.fill(&mut disk.block_soft_limit, &mut disk.block_hard_limit);
         self.inodes.fill(&mut disk.inode_soft_limit, &mut disk.inode_hard_limit);
@@ -135,17 +149,21 @@ impl DefaultLimits {
 
     /// Starts or stops each timer of a dquot, according to its counts and limits.
     #[doc(alias = "xfs_qm_adjust_dqtimers")]
+    #[inline]
     pub(crate) fn set_timers(&self, disk: &mut DquotDisk, now: impl Fn() -> u64) {
         let blocks = OwnLimits { soft: disk.block_soft_limit, hard: disk.block_hard_limit };
-        let running = disk.timer_seconds(disk.block_timer);
-        disk.block_timer = stored(disk, self.blocks.timer(blocks, disk.blocks, running, &now));
+        if let Some(end) = self.blocks.timer(blocks, disk.blocks, disk.block_timer, &now) {
+            disk.block_timer = stored(disk, end);
+        }
         let inodes = OwnLimits { soft: disk.inode_soft_limit, hard: disk.inode_hard_limit };
-        let running = disk.timer_seconds(disk.inode_timer);
-        disk.inode_timer = stored(disk, self.inodes.timer(inodes, disk.inodes, running, &now));
+        if let Some(end) = self.inodes.timer(inodes, disk.inodes, disk.inode_timer, &now) {
+            disk.inode_timer = stored(disk, end);
+        }
         let realtime = OwnLimits { soft: disk.realtime_soft_limit, hard: disk.realtime_hard_limit };
-        let running = disk.timer_seconds(disk.realtime_timer);
-        let timer = self.realtime.timer(realtime, disk.realtime_blocks, running, &now);
-        disk.realtime_timer = stored(disk, timer);
+        let (count, running) = (disk.realtime_blocks, disk.realtime_timer);
+        if let Some(end) = self.realtime.timer(realtime, count, running, &now) {
+            disk.realtime_timer = stored(disk, end);
+        }
     }
 
     /// Returns how many blocks, at most `wanted`, may be preallocated for the owner of a dquot.

@@ -32,8 +32,9 @@ use xfs_format::dquot::{DquotDisk, QuotaKind};
 use xfs_format::inode::{InodeCore, InodeFlags2};
 use xfs_log::LogItem;
 use xfs_sync::{SetOnce, Volume};
+use zerocopy::big_endian::U64;
 
-use super::Transaction;
+use super::{StepEnd, Transaction};
 use crate::dquot_item::{Dquot, DquotFields, QuotaAmount};
 use crate::inode_item::InodeRecord;
 use crate::journal::Journal;
@@ -55,6 +56,22 @@ pub trait QuotaLedger: Send + Sync {
     ///
     /// Returns the device's error.
     fn dquot(&self, journal: &Journal, kind: QuotaKind, id: u32) -> Result<Option<Arc<Dquot>>>;
+
+    /// Returns the dquots of an inode's owners, in the order of [`QuotaKind::ALL`], as
+    /// [`dquot`](Self::dquot) returns each of them. A type that is not counted has `None`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the device's error.
+    fn dquots(&self, journal: &Journal, owners: QuotaOwners) -> Result<OwnerDquots> {
+        let mut dquots = OwnerDquots::default();
+        for (kind, dquot) in QuotaKind::ALL.into_iter().zip(&mut dquots) {
+            if self.counts(kind) {
+                *dquot = self.dquot(journal, kind, owners.id(kind))?;
+            }
+        }
+        Ok(dquots)
+    }
 
     /// Records that the counts of an owner are wrong, so that a later mount counts all usage again.
     fn note_damaged(&self, kind: QuotaKind, id: u32);
@@ -96,6 +113,9 @@ pub trait QuotaLedger: Send + Sync {
     #[doc(alias = "xfs_quota_calc_throttle")]
     fn ahead(&self, kind: QuotaKind, fields: &DquotFields, wanted: QuotaAmount) -> QuotaAmount;
 }
+
+/// The dquots of an inode's owners, in the order of [`QuotaKind::ALL`].
+pub type OwnerDquots = [Option<Arc<Dquot>>; QuotaKind::ALL.len()];
 
 /// The ledger of a volume; not set while the volume counts nothing.
 pub(crate) type Ledger = SetOnce<Arc<dyn QuotaLedger>, Volume>;
@@ -166,13 +186,20 @@ impl Charge {
             Self::Inode(QuotaOwners::of(core), core.blocks)
         }
     }
+
+    /// Returns the owners and the charged usage, of which `rt_blocks` blocks are in the realtime
+    /// section. Returns `None` if no owner is charged.
+    fn usage(self, rt_blocks: i128) -> Option<(QuotaOwners, UsageChange)> {
+        match self {
+            Self::Nothing => None,
+            Self::Inode(owners, blocks) => Some((owners, UsageChange::of_inode(blocks, rt_blocks))),
+        }
+    }
 }
 
-/// A change of the usage of one owner.
-#[doc(alias = "xfs_dqtrx")]
-struct DquotDelta {
-    kind: QuotaKind,
-    id: u32,
+/// A change of usage.
+#[derive(Clone, Copy, Default)]
+struct UsageChange {
     /// Number of blocks that the owner gains; negative if it loses blocks. The block count of an
     /// inode on disk may be any number of 64 bits, so a sum of such counts needs more bits.
     blocks: i128,
@@ -181,7 +208,27 @@ struct DquotDelta {
     inodes: i64,
 }
 
-impl DquotDelta {
+impl UsageChange {
+    /// Returns the usage of one inode with `blocks` blocks, of which `rt_blocks` are in the
+    /// realtime section.
+    const fn of_inode(blocks: u64, rt_blocks: i128) -> Self {
+        Self { blocks: blocks as i128 - rt_blocks, rt_blocks, inodes: 1 }
+    }
+
+    const fn minus(self, other: Self) -> Self {
+        Self {
+            blocks: self.blocks - other.blocks,
+            rt_blocks: self.rt_blocks - other.rt_blocks,
+            inodes: self.inodes - other.inodes,
+        }
+    }
+
+    const fn add(&mut self, other: Self) {
+        self.blocks += other.blocks;
+        self.rt_blocks += other.rt_blocks;
+        self.inodes += other.inodes;
+    }
+
     const fn is_empty(&self) -> bool {
         self.blocks == 0 && self.rt_blocks == 0 && self.inodes == 0
     }
@@ -197,30 +244,78 @@ impl DquotDelta {
     }
 }
 
-/// Changes of usage, in the order of type and ID.
-#[derive(Default)]
-pub(super) struct DquotDeltas(Vec<DquotDelta>);
+/// A change of the usage of one owner.
+#[doc(alias = "xfs_dqtrx")]
+struct DquotDelta {
+    kind: QuotaKind,
+    id: u32,
+    change: UsageChange,
+}
 
-impl DquotDeltas {
-    /// Adds the charge of an inode to the changes of its owners, or subtracts it if `sign` is -1.
-    /// `rt_blocks` of its blocks are in the realtime section.
-    fn add(&mut self, ledger: &dyn QuotaLedger, charge: Charge, rt_blocks: i128, sign: i64) {
-        let Charge::Inode(owners, blocks) = charge else { return };
-        for kind in QuotaKind::ALL.into_iter().filter(|kind| ledger.counts(*kind)) {
-            let delta = self.of(kind, owners.id(kind));
-            delta.blocks += i128::from(sign) * (i128::from(blocks) - rt_blocks);
-            delta.rt_blocks += i128::from(sign) * rt_blocks;
-            delta.inodes += sign;
+/// The changes of usage in one step.
+#[derive(Default)]
+pub(super) struct UsageChanges {
+    /// The changes by the owners of the inodes. Most steps change inodes of the same owners only,
+    /// so the list has one element.
+    by_owners: Vec<(QuotaOwners, UsageChange)>,
+    /// The changes in the order of type and ID. Filled only if `by_owners` has several elements.
+    by_owner: Vec<DquotDelta>,
+}
+
+impl UsageChanges {
+    /// Adds the difference between the charges of an inode before and after the step.
+    fn add(&mut self, before: Charge, after: Charge, realtime: RealtimeBlocks) {
+        let after = after.usage(realtime.after());
+        match (before.usage(realtime.before()), after) {
+            (Some((owners, before)), Some((same, after))) if owners == same => {
+                self.of(owners).add(after.minus(before));
+            }
+            (before, after) => {
+                if let Some((owners, usage)) = before {
+                    self.of(owners).add(UsageChange::default().minus(usage));
+                }
+                if let Some((owners, usage)) = after {
+                    self.of(owners).add(usage);
+                }
+            }
         }
     }
 
-    fn of(&mut self, kind: QuotaKind, id: u32) -> &mut DquotDelta {
-        let at = self.0.binary_search_by_key(&(kind, id), |delta| (delta.kind, delta.id));
-        let at = at.unwrap_or_else(|at| {
-            self.0.insert(at, DquotDelta { kind, id, blocks: 0, rt_blocks: 0, inodes: 0 });
-            at
+    fn of(&mut self, owners: QuotaOwners) -> &mut UsageChange {
+        let at = self.by_owners.iter().position(|(known, _)| *known == owners);
+        let at = at.unwrap_or_else(|| {
+            self.by_owners.push((owners, UsageChange::default()));
+            self.by_owners.len() - 1
         });
-        self.0.get_mut(at).expect("the search found the index or the change was inserted there")
+        let (_, change) = self.by_owners.get_mut(at).expect("the index was found or just added");
+        change
+    }
+
+    /// Adds up the changes of each owner of a counted type, in the order of type and ID.
+    fn sort(&mut self, ledger: &dyn QuotaLedger) {
+        for kind in QuotaKind::ALL.into_iter().filter(|kind| ledger.counts(*kind)) {
+            for (owners, change) in &self.by_owners {
+                let id = owners.id(kind);
+                let at = self.by_owner.binary_search_by_key(&(kind, id), |one| (one.kind, one.id));
+                match at.map(|at| self.by_owner.get_mut(at)) {
+                    Ok(one) => one.expect("the search found the index").change.add(*change),
+                    Err(at) => self.by_owner.insert(at, DquotDelta { kind, id, change: *change }),
+                }
+            }
+        }
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.by_owners.is_empty() && self.by_owner.is_empty()
+    }
+
+    fn clear(&mut self) {
+        self.by_owners.clear();
+        self.by_owner.clear();
+    }
+
+    fn capacity(&self) -> usize {
+        self.by_owners.capacity().max(self.by_owner.capacity())
     }
 }
 
@@ -229,14 +324,14 @@ impl DquotDeltas {
 #[derive(Default)]
 pub(super) struct QuotaLists {
     reserved: QuotaReservation,
-    deltas: DquotDeltas,
+    changes: UsageChanges,
     latched: Vec<Arc<Dquot>>,
 }
 
 impl QuotaLists {
     /// Returns whether all lists are empty.
     pub(super) const fn is_empty(&self) -> bool {
-        self.reserved.parts.is_empty() && self.deltas.0.is_empty() && self.latched.is_empty()
+        self.reserved.parts.is_empty() && self.changes.is_empty() && self.latched.is_empty()
     }
 
     /// Unlatches the dquots of a step that is committed.
@@ -246,7 +341,7 @@ impl QuotaLists {
 
     /// Returns the number of elements that fit into the allocated memory of the longest list.
     pub(super) fn capacity(&self) -> usize {
-        let others = self.deltas.0.capacity().max(self.latched.capacity());
+        let others = self.changes.capacity().max(self.latched.capacity());
         self.reserved.parts.capacity().max(others)
     }
 }
@@ -303,7 +398,7 @@ impl TransactionQuota {
     pub(super) fn end(&mut self) {
         if let Some(lists) = &mut self.lists {
             lists.end_step();
-            lists.deltas.0.clear();
+            lists.changes.clear();
             lists.reserved.release();
         }
     }
@@ -416,41 +511,37 @@ impl Transaction<'_> {
 
     /// Counts the changes of the inodes of this step in their dquots. Latches these dquots and adds
     /// them to `items` (Q2). The latches are released once the step is committed.
-    pub(super) fn count_quota(&mut self, items: &mut Vec<Arc<dyn LogItem>>) -> Result<()> {
+    pub(super) fn count_quota(
+        &mut self,
+        items: &mut Vec<Arc<dyn LogItem>>,
+        end: StepEnd,
+    ) -> Result<()> {
         let Some(ledger) = self.journal.ledger.value() else { return Ok(()) };
+        let (journal, ledger) = (&**self.journal, &**ledger);
         let TransactionQuota { lists, has_lost, .. } = &mut self.quota;
-        let QuotaLists { reserved, deltas, latched } = &mut **lists.get_or_insert_default();
+        let QuotaLists { reserved, changes, latched } = &mut **lists.get_or_insert_default();
         for (record, before, realtime) in self.inodes.charges() {
             let after = record.with_known_core(|core| core.map_or(before, Charge::of));
             // Q2: this commit holds the inode and its dquots.
             let is_changed = before != after || realtime.gained != 0;
             if is_changed && !ledger.is_exempt(record.number()) {
-                deltas.add(&**ledger, before, realtime.before(), -1);
-                deltas.add(&**ledger, after, realtime.after(), 1);
+                changes.add(before, after, realtime);
             }
         }
-        for delta in deltas.0.drain(..).filter(|delta| !delta.is_empty()) {
-            let dquot = match reserved.find(delta.kind, delta.id) {
-                Some(dquot) => Some(Arc::clone(dquot)),
-                None => ledger.dquot(self.journal, delta.kind, delta.id)?,
-            };
-            let Some(dquot) = dquot else {
-                *has_lost = true;
-                continue;
-            };
-            dquot.lock();
-            latched.push(Arc::clone(&dquot));
-            let used = reserved.use_up(&dquot, delta.gained());
-            dquot.change(|fields| {
-                fields.reserved = minus(fields.reserved, used);
-                if !count(&mut fields.disk, &delta) {
-                    ledger.note_damaged(delta.kind, delta.id);
-                    *has_lost = true;
-                }
-                ledger.adjust(delta.kind, &mut fields.disk);
-            });
-            items.push(dquot);
+        if changes.is_empty() {
+            return Ok(());
         }
+        let mut step = CountedStep { ledger, reserved, latched, items, end, has_lost };
+        match changes.by_owners.as_slice() {
+            [(owners, change)] => step.count_owners(journal, *owners, *change)?,
+            _ => {
+                changes.sort(ledger);
+                for delta in &changes.by_owner {
+                    step.count_owner(journal, delta)?;
+                }
+            }
+        }
+        changes.clear();
         Ok(())
     }
 
@@ -478,17 +569,108 @@ impl Transaction<'_> {
     }
 }
 
+/// A step whose changes of usage are being counted.
+struct CountedStep<'a> {
+    ledger: &'a dyn QuotaLedger,
+    reserved: &'a mut QuotaReservation,
+    latched: &'a mut Vec<Arc<Dquot>>,
+    items: &'a mut Vec<Arc<dyn LogItem>>,
+    end: StepEnd,
+    has_lost: &'a mut bool,
+}
+
+impl CountedStep<'_> {
+    /// Counts a change that is the same for all owners of an inode.
+    fn count_owners(
+        &mut self,
+        journal: &Journal,
+        owners: QuotaOwners,
+        change: UsageChange,
+    ) -> Result<()> {
+        if change.is_empty() {
+            return Ok(());
+        }
+        // A reservation of all owners has their dquots, in this order.
+        if self.reserved.is_of(owners) {
+            for index in 0..self.reserved.parts.len() {
+                let part = self.reserved.parts.get_mut(index).expect("an index below the length");
+                let (dquot, used) = part.use_up(&change, self.end);
+                self.count(dquot, &change, used);
+            }
+            return Ok(());
+        }
+        let dquots = self.ledger.dquots(journal, owners)?;
+        for (kind, dquot) in QuotaKind::ALL.into_iter().zip(dquots) {
+            if self.ledger.counts(kind) {
+                let delta = DquotDelta { kind, id: owners.id(kind), change };
+                self.count_found(dquot, &delta);
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts a change of one owner.
+    fn count_owner(&mut self, journal: &Journal, delta: &DquotDelta) -> Result<()> {
+        if delta.change.is_empty() {
+            return Ok(());
+        }
+        let dquot = self.ledger.dquot(journal, delta.kind, delta.id)?;
+        self.count_found(dquot, delta);
+        Ok(())
+    }
+
+    fn count_found(&mut self, dquot: Option<Arc<Dquot>>, delta: &DquotDelta) {
+        let Some(dquot) = dquot else {
+            *self.has_lost = true;
+            return;
+        };
+        let used = match self.reserved.part_of(&dquot) {
+            Some(part) => part.use_up(&delta.change, self.end).1,
+            None => QuotaAmount::default(),
+        };
+        self.count(dquot, &delta.change, used);
+    }
+
+    /// Adds a change to the counts of a dquot, and logs the dquot. `used` is the part of the
+    /// reservation that ends now.
+    fn count(&mut self, dquot: Arc<Dquot>, change: &UsageChange, used: QuotaAmount) {
+        let (ledger, kind) = (self.ledger, dquot.kind());
+        dquot.lock();
+        let fits = dquot.change(|fields| {
+            fields.reserved = minus(fields.reserved, used);
+            let fits = count(&mut fields.disk, change);
+            ledger.adjust(kind, &mut fields.disk);
+            fits
+        });
+        if !fits {
+            ledger.note_damaged(kind, dquot.id());
+            *self.has_lost = true;
+        }
+        self.items.push(Arc::clone(&dquot) as Arc<dyn LogItem>);
+        self.latched.push(dquot);
+    }
+}
+
 /// Adds a change to the counts of a dquot. A count that would leave its range is set to the end of
 /// the range. The result is then `false`: the dquot was damaged before.
-fn count(disk: &mut DquotDisk, delta: &DquotDelta) -> bool {
-    let clamped = |sum: i128| sum.clamp(0, u64::MAX.into());
-    let blocks = i128::from(disk.blocks.get()) + delta.blocks;
-    let rt_blocks = i128::from(disk.realtime_blocks.get()) + delta.rt_blocks;
-    let inodes = disk.inodes.get().checked_add_signed(delta.inodes);
-    disk.blocks = (clamped(blocks) as u64).into();
-    disk.realtime_blocks = (clamped(rt_blocks) as u64).into();
-    disk.inodes = disk.inodes.get().saturating_add_signed(delta.inodes).into();
-    clamped(blocks) == blocks && clamped(rt_blocks) == rt_blocks && inodes.is_some()
+fn count(disk: &mut DquotDisk, change: &UsageChange) -> bool {
+    let blocks = added(&mut disk.blocks, change.blocks);
+    let rt_blocks = added(&mut disk.realtime_blocks, change.rt_blocks);
+    let inodes = added(&mut disk.inodes, change.inodes.into());
+    blocks && rt_blocks && inodes
+}
+
+/// Adds `change` to a count. If the sum leaves the range of the count, sets the count to the end of
+/// its range and returns `false`.
+#[inline]
+fn added(count: &mut U64, change: i128) -> bool {
+    if change == 0 {
+        return true;
+    }
+    let sum = i128::from(count.get()) + change;
+    let fitting = u64::try_from(sum);
+    *count = fitting.unwrap_or(if sum < 0 { 0 } else { u64::MAX }).into();
+    fitting.is_ok()
 }
 
 /// Space that is reserved for owners. Dropping it releases the space.
@@ -503,6 +685,20 @@ pub struct QuotaReservation {
 struct ReservedQuota {
     dquot: Arc<Dquot>,
     left: QuotaAmount,
+}
+
+impl ReservedQuota {
+    /// Takes the space that `change` uses out of the reservation, because the dquot now counts it
+    /// as used. At the end of the chain, takes all that is left, which no later step can use.
+    /// Returns the dquot and the amount.
+    fn use_up(&mut self, change: &UsageChange, end: StepEnd) -> (Arc<Dquot>, QuotaAmount) {
+        let used = match end {
+            StepEnd::Last => self.left,
+            StepEnd::Roll => self.left.min(change.gained()),
+        };
+        self.left = minus(self.left, used);
+        (Arc::clone(&self.dquot), used)
+    }
 }
 
 impl Drop for QuotaReservation {
@@ -525,8 +721,9 @@ impl QuotaReservation {
         owners: QuotaOwners,
         amount: QuotaAmount,
     ) -> Result<()> {
-        let mut kinds = QuotaKind::ALL.into_iter();
-        kinds.try_for_each(|kind| self.reserve(journal, kind, owners.id(kind), amount))
+        let Some(ledger) = journal.ledger.value() else { return Ok(()) };
+        let mut dquots = ledger.dquots(journal, owners)?.into_iter().flatten();
+        dquots.try_for_each(|dquot| self.reserve_of(&**ledger, dquot, amount))
     }
 
     /// Reserves `amount` for each of the owners, on a volume that counts usage. If a limit of one
@@ -553,10 +750,9 @@ impl QuotaReservation {
     ) -> Result<QuotaAmount> {
         let Some(ledger) = journal.ledger.value() else { return Ok(wanted) };
         let mut least = wanted;
-        for kind in QuotaKind::ALL.into_iter().filter(|kind| ledger.counts(*kind)) {
-            if let Some(dquot) = ledger.dquot(journal, kind, owners.id(kind))? {
-                least = dquot.with(|fields| ledger.ahead(kind, fields, least)).min(least);
-            }
+        for dquot in ledger.dquots(journal, owners)?.into_iter().flatten() {
+            let ahead = |fields: &DquotFields| ledger.ahead(dquot.kind(), fields, least);
+            least = dquot.with(ahead).min(least);
         }
         Ok(least)
     }
@@ -572,7 +768,20 @@ impl QuotaReservation {
         let Some(ledger) = journal.ledger.value().filter(|ledger| ledger.counts(kind)) else {
             return Ok(());
         };
-        let Some(dquot) = ledger.dquot(journal, kind, id)? else { return Ok(()) };
+        match ledger.dquot(journal, kind, id)? {
+            Some(dquot) => self.reserve_of(&**ledger, dquot, amount),
+            None => Ok(()),
+        }
+    }
+
+    /// Reserves `amount` for the owner of a dquot.
+    fn reserve_of(
+        &mut self,
+        ledger: &dyn QuotaLedger,
+        dquot: Arc<Dquot>,
+        amount: QuotaAmount,
+    ) -> Result<()> {
+        let kind = dquot.kind();
         dquot.with_reserved(|fields| {
             ledger.check(kind, fields, amount)?;
             let reserved = fields.reserved.checked_add(amount);
@@ -607,21 +816,17 @@ impl QuotaReservation {
         Self { parts: drawn.collect() }
     }
 
-    /// Returns the dquot of an owner that has a part of the reservation.
-    fn find(&self, kind: QuotaKind, id: u32) -> Option<&Arc<Dquot>> {
-        let is_it = |part: &&ReservedQuota| part.dquot.id() == id && part.dquot.kind() == kind;
-        self.parts.iter().find(is_it).map(|part| &part.dquot)
+    /// Returns whether the reservation has a part for each owner of an inode, and no other part.
+    fn is_of(&self, owners: QuotaOwners) -> bool {
+        let is_of = |(part, kind): (&ReservedQuota, QuotaKind)| {
+            part.dquot.kind() == kind && part.dquot.id() == owners.id(kind)
+        };
+        self.parts.len() == QuotaKind::ALL.len() && self.parts.iter().zip(QuotaKind::ALL).all(is_of)
     }
 
-    /// Takes up to `amount` for one owner out of the reservation, because the owner's dquot now
-    /// counts this space as used. Returns the amount taken, which the reservation no longer
-    /// releases.
-    fn use_up(&mut self, dquot: &Arc<Dquot>, amount: QuotaAmount) -> QuotaAmount {
-        let part = self.parts.iter_mut().find(|part| Arc::ptr_eq(&part.dquot, dquot));
-        let Some(part) = part else { return QuotaAmount::default() };
-        let used = part.left.min(amount);
-        part.left = minus(part.left, used);
-        used
+    /// Returns the part of the reservation for the owner of a dquot.
+    fn part_of(&mut self, dquot: &Arc<Dquot>) -> Option<&mut ReservedQuota> {
+        self.parts.iter_mut().find(|part| Arc::ptr_eq(&part.dquot, dquot))
     }
 }
 

@@ -2,11 +2,11 @@ use xfs_format::log_item::DQUOT_BYTES;
 
 use super::*;
 
-fn delta(blocks: i128, inodes: i64) -> DquotDelta {
-    DquotDelta { kind: QuotaKind::User, id: 7, blocks, rt_blocks: 0, inodes }
+fn delta(blocks: i128, inodes: i64) -> UsageChange {
+    UsageChange { blocks, rt_blocks: 0, inodes }
 }
 
-fn counted(before: u64, delta: &DquotDelta) -> (u64, bool) {
+fn counted(before: u64, delta: &UsageChange) -> (u64, bool) {
     let mut disk = DquotDisk::from_fields(&[0; DQUOT_BYTES]);
     disk.blocks = before.into();
     let fits = count(&mut disk, delta);
