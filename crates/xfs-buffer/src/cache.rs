@@ -369,19 +369,17 @@ impl BufferCache {
     }
 
     fn read_bytes(&self, map: &BufferMap) -> Result<Box<[u8]>> {
-        let mut bytes = vec![0; map.length_bytes() as usize].into_boxed_slice();
-        let mut left = bytes.as_mut();
+        let length = map.length_bytes() as usize;
+        let mut bytes = Vec::with_capacity(length);
         for extent in map.extents() {
-            let (piece, rest) = std::mem::take(&mut left)
-                .split_at_mut_checked(extent.length_bytes as usize)
-                .expect("a map is as long as its extents together");
-            left = rest;
             let end = io::Error::from(io::ErrorKind::UnexpectedEof);
             let failed = |source| io_error("read", extent, source);
             let offset = extent.at.byte_offset().ok_or(end).map_err(failed)?;
-            self.device.read_at(piece, offset).map_err(failed)?;
+            let count = extent.length_bytes as usize;
+            self.device.append_at(&mut bytes, count, offset).map_err(failed)?;
         }
-        Ok(bytes)
+        assert!(bytes.len() == length, "a device appends as many bytes as the map has (I1)");
+        Ok(bytes.into_boxed_slice())
     }
 }
 

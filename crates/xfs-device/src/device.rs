@@ -54,6 +54,20 @@ pub trait BlockDevice: Send + Sync {
     /// The error of the host; [`io::ErrorKind::UnexpectedEof`] past the end.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 
+    /// Appends `length` bytes to `bytes`, from byte `offset` of the device on. Callers use this for
+    /// memory that is new: a device with an implementation of its own does not fill the memory with
+    /// zeros before it reads. After an error `bytes` is as it was before.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`read_at`](Self::read_at).
+    fn append_at(&self, bytes: &mut Vec<u8>, length: usize, offset: u64) -> io::Result<()> {
+        let start = bytes.len();
+        bytes.resize(start + length, 0);
+        let (_, new) = bytes.split_at_mut(start);
+        self.read_at(new, offset).inspect_err(|_| bytes.truncate(start))
+    }
+
     /// Writes all of `bytes` at byte `offset`.
     ///
     /// # Errors

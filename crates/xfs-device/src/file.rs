@@ -170,6 +170,15 @@ impl FileDevice {
         })
     }
 
+    /// Returns the error of a read. The end of a file that has become shorter has an error of its
+    /// own (I4).
+    fn read_error(&self, error: io::Error) -> io::Error {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => self.check_length().err().unwrap_or(error),
+            _ => error,
+        }
+    }
+
     /// Returns how the kernel uses the device (a mount or a loop device), if the device was opened
     /// although it is in use. The bytes read may then be stale. Returns `None` if the kernel did
     /// not use it.
@@ -177,6 +186,24 @@ impl FileDevice {
     pub fn usage(&self) -> Option<&KernelUse> {
         self.usage.as_ref()
     }
+}
+
+/// Appends `length` bytes of a file to `bytes`. The kernel writes them into memory that holds no
+/// value yet. After an error some of the bytes may be appended.
+fn read_spare(file: &File, bytes: &mut Vec<u8>, length: usize, offset: u64) -> io::Result<()> {
+    let (start, end) = (bytes.len(), bytes.len() + length);
+    while bytes.len() < end {
+        bytes.reserve(end - bytes.len());
+        let at = offset + (bytes.len() - start) as u64;
+        match rustix::io::pread(file, rustix::buffer::spare_capacity(bytes), at) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    // The memory may have had room for more.
+    bytes.truncate(end);
+    Ok(())
 }
 
 impl BlockDevice for FileDevice {
@@ -197,9 +224,18 @@ impl BlockDevice for FileDevice {
         if self.has_stale_cache {
             self.invalidate(offset, buffer.len() as u64);
         }
-        self.file.read_exact_at(buffer, offset).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => self.check_length().err().unwrap_or(error),
-            _ => error,
+        self.file.read_exact_at(buffer, offset).map_err(|error| self.read_error(error))
+    }
+
+    fn append_at(&self, bytes: &mut Vec<u8>, length: usize, offset: u64) -> io::Result<()> {
+        check_read(self, offset, length)?;
+        if self.has_stale_cache {
+            self.invalidate(offset, length as u64);
+        }
+        let start = bytes.len();
+        read_spare(&self.file, bytes, length, offset).map_err(|error| {
+            bytes.truncate(start);
+            self.read_error(error)
         })
     }
 

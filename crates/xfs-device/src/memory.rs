@@ -103,6 +103,19 @@ impl BlockDevice for MemoryDevice {
         Ok(())
     }
 
+    fn append_at(&self, bytes: &mut Vec<u8>, length: usize, offset: u64) -> io::Result<()> {
+        check_read(self, offset, length)?;
+        bytes.reserve(length);
+        for (index, inside, count) in pieces(offset, length as u64) {
+            let chunk = self.find_chunk(index).map(|chunk| chunk.read());
+            match chunk.as_ref().and_then(|chunk| chunk.as_ref()?.get(inside..inside + count)) {
+                Some(stored) => bytes.extend_from_slice(stored),
+                None => bytes.resize(bytes.len() + count, 0),
+            }
+        }
+        Ok(())
+    }
+
     fn write_at(&self, bytes: &[u8], offset: u64, _durability: Durability) -> io::Result<()> {
         check_write(self, offset, bytes.len())?;
         let mut rest = bytes;

@@ -54,6 +54,11 @@ impl BlockDevice for WindowDevice {
         self.device.read_at(buffer, self.start + offset)
     }
 
+    fn append_at(&self, bytes: &mut Vec<u8>, length: usize, offset: u64) -> io::Result<()> {
+        check_read(self, offset, length)?;
+        self.device.append_at(bytes, length, self.start + offset)
+    }
+
     fn write_at(&self, bytes: &[u8], offset: u64, durability: Durability) -> io::Result<()> {
         check_write(self, offset, bytes.len())?;
         self.device.write_at(bytes, self.start + offset, durability)

@@ -45,6 +45,22 @@ fn file_is_read_and_written_at_offsets() {
     assert_eq!(bytes[1024..], [7; 512]);
 }
 
+/// Checks that bytes are appended after those that the memory holds, and that no more are appended
+/// than requested if the memory has room for more.
+#[test]
+fn append_reads_as_many_bytes_as_requested() {
+    let contents: Vec<u8> = (0..8192).map(|index| (index % 251) as u8).collect();
+    let file = image(&contents);
+    let device = FileDevice::open(file.path(), FileOptions::read_only()).unwrap();
+    for (room, offset, length) in [(0, 0, 8192), (10_000, 512, 1024), (3, 8191, 1), (9, 0, 0)] {
+        let mut bytes = Vec::with_capacity(room);
+        bytes.extend([0xaa; 2]);
+        device.append_at(&mut bytes, length, offset as u64).unwrap();
+        assert_eq!(bytes[..2], [0xaa; 2]);
+        assert_eq!(bytes[2..], contents[offset..offset + length], "{room} {offset} {length}");
+    }
+}
+
 #[test]
 fn discard_frees_whole_sectors_only() {
     let file = image(&[7; 4096]);
@@ -92,6 +108,9 @@ fn read_of_a_shrunk_file_is_an_error() {
     let file = image(&[0; 8192]);
     let device = FileDevice::open(file.path(), FileOptions::read_only()).unwrap();
     file.as_file().set_len(4096).unwrap();
+    let mut bytes = vec![1];
+    let error = device.append_at(&mut bytes, 8192, 0).unwrap_err();
+    assert_eq!((error.kind(), bytes), (ErrorKind::UnexpectedEof, vec![1]), "{error}");
     let error = device.read_at(&mut [0; 8192], 0).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "an error and not SIGBUS (I3)");
 }

@@ -8,6 +8,10 @@ use crate::device::{BlockDevice, Durability};
 fn read(device: &MemoryDevice, offset: u64, length: usize) -> Vec<u8> {
     let mut bytes = vec![0xaa; length];
     device.read_at(&mut bytes, offset).unwrap();
+    let mut appended = vec![0xaa; 3];
+    device.append_at(&mut appended, length, offset).unwrap();
+    let (before, new) = appended.split_at(3);
+    assert_eq!((before, new), ([0xaa; 3].as_slice(), bytes.as_slice()));
     bytes
 }
 
@@ -54,6 +58,9 @@ fn io_past_the_end_is_refused() {
     for (offset, length) in [(0, 1001), (1000, 1), (u64::MAX, 2)] {
         let error = device.read_at(&mut vec![0; length], offset).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+        let mut bytes = vec![5];
+        let error = device.append_at(&mut bytes, length, offset).unwrap_err();
+        assert_eq!((error.kind(), bytes), (ErrorKind::UnexpectedEof, vec![5]));
         let error = device.write_at(&vec![0; length], offset, Durability::Cached).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
     }

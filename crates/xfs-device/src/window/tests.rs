@@ -17,6 +17,11 @@ fn window_shifts_offsets_and_refuses_others() {
     let mut bytes = [0; 2002];
     whole.read_at(&mut bytes, 999).unwrap();
     assert_eq!((bytes[0], bytes[1], bytes[2000], bytes[2001]), (0, 7, 7, 0));
+    let mut appended = vec![1];
+    window.append_at(&mut appended, 2000, 0).unwrap();
+    assert_eq!(appended[1..], bytes[1..2001]);
+    let error = window.append_at(&mut appended, 2, 1999).unwrap_err();
+    assert_eq!((error.kind(), appended.len()), (ErrorKind::UnexpectedEof, 2001));
     let error = window.read_at(&mut [0; 2], 1999).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
     window.discard(0, 2000).unwrap();
