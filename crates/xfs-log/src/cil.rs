@@ -25,9 +25,13 @@
 //!   checkpoint is written. The slot whose commit changed the disposition notes the change. The
 //!   push applies the notes when it has all slots, so a commit needs no lock but that of its own
 //!   slot.
+//! - **I5** A commit updates a vector in place only if its slot still has the checkpoint in which
+//!   the commit found the item. A commit whose checkpoint was closed meanwhile formats all of its
+//!   items for the next one.
 //!
 //! Lock order: `switching`, slots in ascending order, `committing`. The lock of a vector that
-//! several slots share comes after the locks of the slots.
+//! several slots share comes after the locks of the slots, and before the leaf locks that an item
+//! takes in `LogItem::update`.
 
 mod arena;
 mod closed;

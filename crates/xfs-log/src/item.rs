@@ -22,7 +22,7 @@ use xfs_sync::{AtomicU64, Mutex, MutexGuard, Object, Ordering};
 
 use crate::ail::{AilPosition, InPlace};
 use crate::mutant::{ActiveMutant, mutate};
-use crate::vector::RegionWriter;
+use crate::vector::{RegionUpdater, RegionWriter};
 
 /// How a checkpoint ended. The log reports it to each item that the checkpoint had pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +67,20 @@ pub trait LogItem: Send + Sync + 'static {
     /// the log tracks the item, but holds no bytes of it. The committing thread holds the lock of
     /// the item.
     fn format(&self, regions: &mut RegionWriter<'_>);
+
+    /// Returns whether [`update`](Self::update) can do the work of [`format`](Self::format): the
+    /// regions that `format` wrote last have kept their number and their lengths. Called only if
+    /// the open checkpoint has these regions. The committing thread holds the lock of the item.
+    fn is_updatable(&self) -> bool {
+        false
+    }
+
+    /// Overwrites those bytes of the item's vector that have changed since `format` or `update` was
+    /// last called. The result is the vector that `format` would write. Called in place of `format`
+    /// after [`is_updatable`](Self::is_updatable) has returned `true`, while a slot of the
+    /// committed item list is locked. So an implementation may wait only for leaf locks that no
+    /// thread holds for long. The committing thread holds the lock of the item.
+    fn update(&self, _regions: &mut RegionUpdater<'_>) {}
 
     /// Returns the intent that this item completes, or `None` if this item is not a completion.
     fn finishes(&self) -> Option<&dyn LogItem> {

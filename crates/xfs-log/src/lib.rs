@@ -54,4 +54,4 @@ pub use space::SpaceUse;
 pub use state::{LogState, count_records_after_head, find_head_and_tail};
 pub use ticket::Ticket;
 pub use unit::RecordLayout;
-pub use vector::{RegionWriter, regions_of};
+pub use vector::{REGION_HEADER_BYTES, RegionUpdater, RegionWriter, regions_of, updated_regions};

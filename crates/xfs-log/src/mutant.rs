@@ -21,6 +21,8 @@ pub(crate) enum Mutant {
     /// If an item is committed through several slots in each of two successive checkpoints, the
     /// second checkpoint uses the shared vector of the first one.
     SharedVectorKept,
+    /// A commit updates vectors in place although the checkpoint has been closed meanwhile.
+    UpdateAfterSwitch,
     /// No flush precedes a record with COMMIT.
     NoPreflush,
     /// A record with COMMIT does not wait for earlier closed records that other threads still fill.

@@ -22,6 +22,9 @@ use crate::item::LogItem;
 /// The length of an operation's header in bytes.
 const HEADER: usize = OPERATION_BYTES as usize;
 
+/// The length in bytes of the header before each region of a log vector.
+pub const REGION_HEADER_BYTES: usize = HEADER;
+
 /// The offset in bytes, in an operation's header, of the length field.
 const LENGTH_AT: usize = 4;
 
@@ -71,6 +74,58 @@ impl<'a> RegionWriter<'a> {
     }
 }
 
+/// Overwrites the regions of an item's log vector, one after another. The regions keep their number
+/// and their lengths.
+#[derive(Debug)]
+pub struct RegionUpdater<'a> {
+    /// The regions that were not returned yet, with their headers.
+    rest: &'a mut [u8],
+}
+
+impl<'a> RegionUpdater<'a> {
+    pub(crate) const fn new(vector: &'a mut [u8]) -> Self {
+        Self { rest: vector }
+    }
+
+    /// Returns `length` bytes of the regions that were not returned yet. `offset` counts from the
+    /// first of their headers, each of which has [`REGION_HEADER_BYTES`] bytes.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the bytes are not in the vector.
+    #[inline]
+    pub fn bytes_at(&mut self, offset: usize, length: usize) -> &mut [u8] {
+        let bytes = self.rest.get_mut(offset..offset + length);
+        bytes.expect("an updated item has kept its regions")
+    }
+
+    /// Returns the bytes of the next region, which is `length` bytes long.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the vector has no further region, or one of another length.
+    #[inline]
+    #[expect(clippy::should_implement_trait, reason = "the item knows the length of each region")]
+    pub fn next(&mut self, length: usize) -> &'a mut [u8] {
+        let (header, rest) = std::mem::take(&mut self.rest)
+            .split_first_chunk_mut::<HEADER>()
+            .expect("an updated item has kept its regions");
+        let padded = length.next_multiple_of(4);
+        assert!(length_in(header) == padded, "an updated item has kept the lengths of its regions");
+        let (region, rest) = rest.split_at_mut(padded);
+        self.rest = rest;
+        let (region, _) = region.split_at_mut(length);
+        region
+    }
+}
+
+/// Returns the length of a region, which its header holds.
+#[inline]
+fn length_in(header: &[u8; HEADER]) -> usize {
+    let length = header.get(LENGTH_AT..).and_then(<[u8]>::first_chunk::<4>);
+    u32::from_be_bytes(*length.expect("a header holds a length")) as usize
+}
+
 /// Returns the operation header of a region of `length` bytes.
 #[inline]
 const fn operation(length: usize) -> LogOperation {
@@ -83,13 +138,31 @@ const fn operation(length: usize) -> LogOperation {
 pub fn regions_of(item: &dyn LogItem) -> Vec<Vec<u8>> {
     let mut bytes = Vec::new();
     item.format(&mut RegionWriter::new(&mut bytes));
-    let mut rest = bytes.as_slice();
+    regions_in(&bytes)
+}
+
+fn regions_in(vector: &[u8]) -> Vec<Vec<u8>> {
+    let mut rest = vector;
     let mut regions = Vec::new();
     while let Some((region, next)) = first_region(rest) {
         regions.push(region.to_vec());
         rest = rest.get(next..).expect("a region ends in its vector");
     }
     regions
+}
+
+/// Returns the regions that a commit would log now for an item that it last logged with `regions`.
+/// Returns `None` if the commit would format the item anew.
+#[must_use]
+pub fn updated_regions(item: &dyn LogItem, regions: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
+    if !item.is_updatable() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    let mut writer = RegionWriter::new(&mut bytes);
+    regions.iter().for_each(|region| writer.region(region));
+    item.update(&mut RegionUpdater::new(&mut bytes));
+    Some(regions_in(&bytes))
 }
 
 /// Returns the first region of a vector, and the offset in bytes of the next region. Returns `None`
@@ -100,8 +173,7 @@ pub(crate) fn first_region(vector: &[u8]) -> Option<(&[u8], usize)> {
         assert!(vector.is_empty(), "a vector ends in a header");
         return None;
     };
-    let length = header.get(LENGTH_AT..).and_then(<[u8]>::first_chunk::<4>);
-    let length = u32::from_be_bytes(*length.expect("a header holds a length")) as usize;
+    let length = length_in(header);
     let region = vector.get(HEADER..HEADER + length).expect("a region ends in its vector");
     Some((region, HEADER + length))
 }
@@ -118,15 +190,28 @@ pub(crate) struct Vector<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     bytes: Vec<u8>,
-    /// For each vector, the offset of its end in bytes and the number of its regions.
-    ends: Vec<(usize, u32)>,
+    /// The vectors, in the order of the items.
+    vectors: Vec<ScratchVector>,
+    /// Whether the vector of some item is updated in place.
+    has_updates: bool,
+}
+
+/// The vector that a commit has built for one item.
+#[derive(Clone, Copy, Debug)]
+enum ScratchVector {
+    /// The vector ends at this offset in bytes and has this number of regions.
+    Whole { end: usize, regions: u32 },
+    /// The commit updates the vector in the memory of its slot.
+    Updated,
 }
 
 thread_local! {
-    static KEPT: Cell<Scratch> = const { Cell::new(Scratch { bytes: Vec::new(), ends: Vec::new() }) };
+    static KEPT: Cell<Scratch> = const { Cell::new(Scratch::NONE) };
 }
 
 impl Scratch {
+    const NONE: Self = Self { bytes: Vec::new(), vectors: Vec::new(), has_updates: false };
+
     /// Returns the memory that this thread kept from its last commit, or new memory if it kept
     /// none. A thread keeps no memory above `MAX_KEPT_BYTES`, and none while its thread-local
     /// variables are being destroyed.
@@ -137,10 +222,28 @@ impl Scratch {
     /// Keeps the memory for this thread's next commit.
     pub(crate) fn keep(mut self) {
         if self.bytes.capacity() <= MAX_KEPT_BYTES {
-            self.bytes.clear();
-            self.ends.clear();
+            self.clear();
             let _ = KEPT.try_with(|kept| kept.set(self));
         }
+    }
+
+    /// Drops all vectors, and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.vectors.clear();
+        self.has_updates = false;
+    }
+
+    /// Records that the commit updates the vector of the next item in place.
+    #[inline]
+    pub(crate) fn update(&mut self) {
+        self.vectors.push(ScratchVector::Updated);
+        self.has_updates = true;
+    }
+
+    /// Returns whether the commit updates some vector in place.
+    pub(crate) const fn has_updates(&self) -> bool {
+        self.has_updates
     }
 
     /// Appends the vector of an item. The committing thread holds the lock of the item.
@@ -148,7 +251,7 @@ impl Scratch {
         let mut writer = RegionWriter::new(&mut self.bytes);
         item.format(&mut writer);
         let regions = writer.regions();
-        self.ends.push((self.bytes.len(), regions));
+        self.vectors.push(ScratchVector::Whole { end: self.bytes.len(), regions });
     }
 
     /// Returns the total length of all vectors in bytes.
@@ -158,16 +261,19 @@ impl Scratch {
 
     /// Returns the number of vectors.
     pub(crate) const fn count(&self) -> usize {
-        self.ends.len()
+        self.vectors.len()
     }
 
-    /// Returns the vectors, in the order of the items.
-    pub(crate) fn vectors(&self) -> impl Iterator<Item = Vector<'_>> {
+    /// Returns the vectors, in the order of the items. A vector that is updated in place is `None`.
+    pub(crate) fn vectors(&self) -> impl Iterator<Item = Option<Vector<'_>>> {
         let mut start = 0;
-        self.ends.iter().map(move |(end, regions)| {
-            let bytes = self.bytes.get(start..*end).expect("vectors end in the scratch");
-            start = *end;
-            Vector { bytes, regions: *regions }
+        self.vectors.iter().map(move |vector| match *vector {
+            ScratchVector::Whole { end, regions } => {
+                let bytes = self.bytes.get(start..end).expect("vectors end in the scratch");
+                start = end;
+                Some(Vector { bytes, regions })
+            }
+            ScratchVector::Updated => None,
         })
     }
 }

@@ -32,6 +32,9 @@
 //! - **I5** An ordered buffer that is not in place keeps its first position in the AIL. Later log
 //!   entries hold only the bytes logged since, and the tail must not pass the item that creates the
 //!   rest.
+//! - **I6** A log entry is updated in place only if its buffer has one extent of at most 8 KiB, and
+//!   if no clean chunk has become dirty since the buffer was last formatted. So the entry has kept
+//!   its regions.
 //!
 //! # Crash argument
 //!
@@ -53,7 +56,7 @@ use std::sync::Arc;
 use xfs_buffer::Buffer;
 use xfs_format::log_item::{BufferFlags, BufferFormat, BufferType, CHUNK_BYTES, HostOrder};
 use xfs_format::{BlockKind, Lsn};
-use xfs_log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionWriter};
+use xfs_log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionUpdater, RegionWriter};
 use xfs_sync::{Mutex, Object};
 
 use crate::cluster::{self, ClusterRecords};
@@ -109,16 +112,7 @@ impl BufferItem {
     fn new(context: &Arc<VolumeContext>, buffer: &Buffer) -> Self {
         let clean =
             |extent: &xfs_buffer::BufferExtent| BufferFormat::clean(extent.at, extent.length_bytes);
-        let changes = DirtyState {
-            buffer: None,
-            pieces: buffer.extents().map(clean).collect(),
-            ordered: false,
-            blocks: BlockState::Used,
-            ends_inodes: false,
-            joined: false,
-            pins: 0,
-            lost: false,
-        };
+        let changes = DirtyState::new(buffer.extents().map(clean).collect());
         Self {
             context: Arc::clone(context),
             state: ItemState::new(),
@@ -378,6 +372,17 @@ impl LogItem for BufferItem {
             }
             start += length;
         }
+        drop(bytes);
+        changes.note_formatted();
+    }
+
+    fn is_updatable(&self) -> bool {
+        self.changes.lock().keeps_regions()
+    }
+
+    fn update(&self, regions: &mut RegionUpdater<'_>) {
+        let flags = |buffer: &Buffer, bytes: &[u8]| flags(buffer, bytes, BlockState::Used);
+        self.changes.lock().update(regions, flags);
     }
 
     fn pin(&self) {

@@ -30,7 +30,7 @@ use xfs_buffer::Buffer;
 use xfs_format::dquot::{self, DquotDisk, DquotPlace, QuotaKind, dquot_at};
 use xfs_format::log_item::{DquotFormat, HostOrder};
 use xfs_format::{BlockKind, Corruption, Lsn, StructureAddress};
-use xfs_log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionWriter};
+use xfs_log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionUpdater, RegionWriter};
 use xfs_sync::{Latch, Mutex, Object};
 
 use crate::buffer_item::BufferItem;
@@ -210,12 +210,14 @@ impl Dquot {
 
     /// Returns the type of owner.
     #[must_use]
+    #[inline]
     pub const fn kind(&self) -> QuotaKind {
         self.kind
     }
 
     /// Returns the ID of the owner.
     #[must_use]
+    #[inline]
     pub const fn id(&self) -> u32 {
         self.id
     }
@@ -285,6 +287,18 @@ impl LogItem for Dquot {
         regions.region(&self.format);
         // I2.
         regions.region(self.fields.lock().disk.fields());
+    }
+
+    fn is_updatable(&self) -> bool {
+        true
+    }
+
+    fn update(&self, regions: &mut RegionUpdater<'_>) {
+        regions.next(self.format.len());
+        // I2.
+        let fields = self.fields.lock();
+        let fields = fields.disk.fields();
+        regions.next(fields.len()).copy_from_slice(fields);
     }
 
     fn pin(&self) {

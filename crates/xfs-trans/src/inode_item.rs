@@ -32,10 +32,10 @@ use std::sync::Arc;
 
 use xfs_buffer::{Buffer, PosixError, Result};
 use xfs_format::geometry::InodeLocation;
-use xfs_format::inode::{ForkFormat, InodeCore};
+use xfs_format::inode::{ForkFormat, InodeCore, InodeDisk};
 use xfs_format::log_item::{HostOrder, InodeFormat, LoggedFields, core_to_log};
 use xfs_format::{BASIC_BLOCK_BYTES, Corruption, InodeNumber, Lsn, VerifyContext};
-use xfs_log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionWriter};
+use xfs_log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionUpdater, RegionWriter};
 use xfs_sync::{AtomicU32, Latch, Mutex, Object, Ordering, RecursiveRwLock};
 
 use zerocopy::transmute_ref;
@@ -431,12 +431,9 @@ impl LogItem for InodeRecord {
     fn format(&self, regions: &mut RegionWriter<'_>) {
         let contents = self.contents.read();
         let logged = self.logged.lock();
-        let encoded =
-            contents.as_ref().and_then(|contents| Some((contents, contents.core.as_ref()?)));
-        let Some((contents, core)) = encoded else {
-            unreachable!("an inode is logged without an image (I5)")
-        };
+        let (contents, core) = encoded(contents.as_deref());
         let forks = fork::logged(&contents.image, logged.dirty);
+        contents.note_formatted(forks.shape(&contents.image.core));
         let format = self.log_format(&contents.image.core, &forks);
         regions.region(&format.encode(HostOrder::NATIVE));
         regions.region(&core_to_log(transmute_ref!(core), HostOrder::NATIVE));
@@ -445,6 +442,27 @@ impl LogItem for InodeRecord {
         }
         if let Some(attr) = &forks.attr {
             attr.put(regions);
+        }
+    }
+
+    fn is_updatable(&self) -> bool {
+        let contents = self.contents.read();
+        let Some(contents) = &*contents else { return false };
+        let forks = fork::logged(&contents.image, self.logged.lock().dirty);
+        let shape = forks.shape(&contents.image.core);
+        shape.is_some() && shape == contents.formatted()
+    }
+
+    fn update(&self, regions: &mut RegionUpdater<'_>) {
+        let contents = self.contents.read();
+        let logged = self.logged.lock();
+        let (contents, core) = encoded(contents.as_deref());
+        let forks = fork::logged(&contents.image, logged.dirty);
+        regions.next(InodeFormat::ENCODED_BYTES);
+        let core = core_to_log(transmute_ref!(core), HostOrder::NATIVE);
+        regions.next(core.len()).copy_from_slice(&core);
+        for fork in [&forks.data, &forks.attr].into_iter().flatten() {
+            fork.update(regions);
         }
     }
 
@@ -482,6 +500,15 @@ impl LogItem for InodeRecord {
     }
 }
 
+/// Returns the image of an inode that is being logged, and its encoded core.
+fn encoded(contents: Option<&CachedImage>) -> (&CachedImage, &InodeDisk) {
+    let encoded = contents.and_then(|contents| Some((contents, contents.core.as_ref()?)));
+    match encoded {
+        Some(encoded) => encoded,
+        None => unreachable!("an inode is logged without an image (I5)"),
+    }
+}
+
 /// Returns the part of a cluster's bytes that belongs to the inode at `place`.
 fn slot_of<'a>(cluster: &'a [u8], place: &InodeLocation, context: &VolumeContext) -> &'a [u8] {
     let start = place.offset_bytes as usize;
@@ -494,3 +521,6 @@ impl core::fmt::Debug for InodeRecord {
         f.debug_struct("InodeRecord").field("number", &self.number).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -92,6 +92,9 @@ pub struct InodeFormat {
 }
 
 impl InodeFormat {
+    /// Length of the encoded region in bytes.
+    pub const ENCODED_BYTES: usize = FORMAT_BYTES;
+
     /// Encodes the region.
     #[inline]
     #[must_use]

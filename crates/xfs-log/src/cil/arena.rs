@@ -79,11 +79,21 @@ impl Arena {
             new.capacity = self.extend(new);
             return new;
         }
-        let target = self.chunks.get_mut(location.chunk as usize);
-        let target = target.and_then(|chunk| chunk.get_mut(location.offset as usize..));
-        let target = target.and_then(|rest| rest.get_mut(..length as usize));
-        target.expect("a stored vector lies in its chunk").copy_from_slice(vector.bytes);
-        VectorLocation { length, regions: vector.regions, ..location }
+        let replaced = VectorLocation { length, regions: vector.regions, ..location };
+        self.bytes_mut(replaced).copy_from_slice(vector.bytes);
+        replaced
+    }
+
+    /// Returns the bytes of a stored vector, to change them in place.
+    pub(super) fn bytes_mut(&mut self, location: VectorLocation) -> &mut [u8] {
+        if location.regions == 0 {
+            return &mut [];
+        }
+        let chunk = self.chunks.get_mut(location.chunk as usize);
+        let start = location.offset as usize;
+        chunk
+            .and_then(|chunk| chunk.get_mut(start..start + location.length as usize))
+            .expect("a stored vector lies in its chunk")
     }
 
     /// Doubles the capacity of the vector at `location`, as far as the chunk has room. The vector

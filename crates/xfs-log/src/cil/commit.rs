@@ -6,7 +6,8 @@ use xfs_buffer::Result;
 use xfs_sync::{MutexGuard, Ordering};
 
 use super::{Cil, CilMembership};
-use crate::item::LogItem;
+use crate::item::{ItemState, LogItem};
+use crate::mutant::mutate;
 use crate::ticket::Ticket;
 use crate::vector::Scratch;
 
@@ -33,6 +34,23 @@ pub struct Committed {
     pub(crate) pressure: Pressure,
 }
 
+/// The members of the open checkpoint whose vectors a commit through one slot may update in place.
+#[derive(Clone, Copy)]
+struct OpenMembers {
+    sequence: u64,
+    slot: u32,
+}
+
+impl OpenMembers {
+    /// Returns whether the commit may update the vector of an item. The vector is in the memory of
+    /// the slot, or has a lock of its own because several slots share it.
+    #[inline]
+    fn has(self, state: &ItemState) -> bool {
+        let member_ref = state.member_ref();
+        state.sequence() == self.sequence && (member_ref.slot == self.slot || member_ref.is_shared)
+    }
+}
+
 impl Cil {
     /// Adds a transaction's changes to the open checkpoint. The caller has locked `items`, and
     /// unlocks them after the call.
@@ -49,12 +67,27 @@ impl Cil {
         self.parts.health.check()?;
         let mut scratch = Scratch::take();
         let mut order = ticket.floor();
+        let open = OpenMembers { sequence: self.current(), slot: self.slots.my_number() as u32 };
         for item in items {
             // Before any slot is locked: the item's own lock keeps it unchanged.
-            scratch.format(item.as_ref());
-            order = order.max(item.state().order());
+            let state = item.state();
+            if open.has(state) && item.is_updatable() {
+                scratch.update();
+            } else {
+                scratch.format(item.as_ref());
+            }
+            order = order.max(state.order());
         }
         let mut membership = self.lock_with_room(&scratch);
+        // I5.
+        let is_switched = membership.checkpoint.sequence != open.sequence;
+        let is_switched = mutate!(self.parts.mutant, Mutant::UpdateAfterSwitch, is_switched, false);
+        if is_switched && scratch.has_updates() {
+            drop(membership);
+            scratch.clear();
+            items.iter().for_each(|item| scratch.format(item.as_ref()));
+            membership = self.lock_with_room(&scratch);
+        }
         if membership.closed {
             drop(membership);
             scratch.keep();
@@ -65,7 +98,10 @@ impl Cil {
         membership.commits += 1;
         let mut growth = 0;
         for (item, vector) in items.iter().zip(scratch.vectors()) {
-            growth += membership.insert(item, vector, order);
+            match vector {
+                Some(vector) => growth += membership.insert(item, vector, order),
+                None => membership.update(item, order),
+            }
         }
         let granted = self.grant(&mut membership, growth);
         let pressure = self.fold_size(&mut membership, growth);

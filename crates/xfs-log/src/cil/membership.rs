@@ -24,7 +24,7 @@ use super::arena::{Arena, VectorLocation};
 use super::members::MemberList;
 use crate::item::{ItemState, LogItem, MemberRef, SharedVector};
 use crate::mutant::{ActiveMutant, mutate};
-use crate::vector::Vector;
+use crate::vector::{RegionUpdater, RegionWriter, Vector};
 
 /// Whether a push writes a member, and if not, why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,6 +178,27 @@ impl CilMembership {
         growth
     }
 
+    /// Brings the vector of an item up to date, which is a member of the checkpoint already.
+    /// `order` is the order number of the commit.
+    pub(super) fn update(&mut self, item: &Arc<dyn LogItem>, order: u64) {
+        let state = item.state();
+        state.set_order(order);
+        let member_ref = state.member_ref();
+        if member_ref.is_shared {
+            let shared = state.shared();
+            let shared = shared.as_ref().expect("an item with a shared member has its vector");
+            let mut body = shared.body.lock();
+            body.order = order;
+            update_vector(item.as_ref(), &mut body.bytes, self.commits);
+        } else {
+            let member = self.members.list.get_mut(member_ref.index as usize);
+            let member = member.expect("an updated item refers to its member (I5)");
+            member.order = order;
+            let vector = self.members.arena.bytes_mut(member.location);
+            update_vector(item.as_ref(), vector, self.commits);
+        }
+    }
+
     /// Returns a new shared vector for an item that another slot has already committed to this
     /// checkpoint. The item's shared vector of the previous checkpoint is not reused: its bytes may
     /// not be [in that checkpoint's arena](Member::take_shared_vector) yet.
@@ -223,6 +244,22 @@ impl CilMembership {
             disposition,
         });
     }
+}
+
+/// Brings the vector of an item up to date. In a build with debug assertions, compares the result of
+/// every 16th commit with a new vector.
+fn update_vector(item: &dyn LogItem, vector: &mut [u8], commits: u64) {
+    item.update(&mut RegionUpdater::new(vector));
+    debug_assert!(
+        !commits.is_multiple_of(16) || is_vector_of(item, vector),
+        "an updated vector is the one that its item would format"
+    );
+}
+
+fn is_vector_of(item: &dyn LogItem, vector: &[u8]) -> bool {
+    let mut new = Vec::new();
+    item.format(&mut RegionWriter::new(&mut new));
+    vector == new
 }
 
 impl Member {

@@ -9,7 +9,7 @@ use xfs_sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Object, Ordering};
 
 use crate::ail::InPlace;
 use crate::item::{CheckpointEnd, ItemState, LogItem, Pushed};
-use crate::vector::RegionWriter;
+use crate::vector::{RegionUpdater, RegionWriter};
 
 /// A log item for tests: a buffer of 512 bytes or a multiple of that.
 pub(crate) struct TestItem {
@@ -133,6 +133,19 @@ impl LogItem for TestItem {
         let bytes = self.bytes.lock();
         regions.region(&self.format_header(bytes.len()).encode(HostOrder::NATIVE));
         regions.region(&bytes);
+    }
+
+    fn is_updatable(&self) -> bool {
+        true
+    }
+
+    fn update(&self, regions: &mut RegionUpdater<'_>) {
+        if self.ordered {
+            return;
+        }
+        let bytes = self.bytes.lock();
+        regions.next(self.format_header(bytes.len()).encoded_bytes());
+        regions.next(bytes.len()).copy_from_slice(&bytes);
     }
 
     fn finishes(&self) -> Option<&dyn LogItem> {

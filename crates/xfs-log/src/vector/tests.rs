@@ -1,4 +1,4 @@
-use super::{RegionWriter, Scratch, first_region};
+use super::{RegionUpdater, RegionWriter, Scratch, first_region};
 use crate::testing::item::TestItem;
 
 #[test]
@@ -25,10 +25,35 @@ fn each_item_has_a_vector_of_its_own() {
     let mut scratch = Scratch::take();
     let items = [TestItem::with_length(8, 512), TestItem::ordered(16), TestItem::new(24)];
     items.iter().for_each(|item| scratch.format(&**item));
-    let found: Vec<_> = scratch.vectors().map(|found| (found.bytes.len(), found.regions)).collect();
+    let lengths = scratch.vectors().flatten().map(|found| (found.bytes.len(), found.regions));
+    let found: Vec<_> = lengths.collect();
     assert_eq!(found[1], (0, 0));
     assert_eq!((found[0], found[0].1), (found[2], 2));
     assert_eq!(scratch.length_bytes(), 2 * found[0].0);
     scratch.keep();
     assert_eq!(Scratch::take().length_bytes(), 0);
+}
+
+#[test]
+fn updated_vector_is_encoded_as_a_new_one() {
+    let encode = |regions: [&[u8]; 3]| {
+        let mut bytes = Vec::new();
+        let mut writer = RegionWriter::new(&mut bytes);
+        regions.into_iter().for_each(|region| writer.region(region));
+        bytes
+    };
+    let mut vector = encode([b"abcde", b"", b"1234"]);
+    let mut updater = RegionUpdater::new(&mut vector);
+    updater.next(5).copy_from_slice(b"fghij");
+    updater.next(0);
+    updater.next(4)[1] = b'x';
+    assert_eq!(vector, encode([b"fghij", b"", b"1x34"]));
+}
+
+#[test]
+#[should_panic = "kept the lengths of its regions"]
+fn region_of_another_length_is_not_updated() {
+    let mut vector = Vec::new();
+    RegionWriter::new(&mut vector).region(b"12345678");
+    RegionUpdater::new(&mut vector).next(4);
 }

@@ -6,7 +6,8 @@
 use std::ops::Range;
 
 use xfs_buffer::Buffer;
-use xfs_format::log_item::{BufferFormat, CHUNK_BYTES};
+use xfs_format::log_item::{BufferFlags, BufferFormat, CHUNK_BYTES, HostOrder};
+use xfs_log::{REGION_HEADER_BYTES, RegionUpdater};
 
 use super::BlockState;
 
@@ -17,6 +18,9 @@ pub(super) struct DirtyState {
     /// For each extent of the buffer, a bitmap of its dirty chunks in the form in which it is
     /// logged.
     pub(super) pieces: Box<[BufferFormat]>,
+    /// The chunks that were changed since the buffer was last formatted or updated, if the buffer
+    /// has kept its regions.
+    recent: RecentChunks,
     /// Whether the buffer is an ordered one: tracked without being logged (I5).
     pub(super) ordered: bool,
     pub(super) blocks: BlockState,
@@ -32,12 +36,102 @@ pub(super) struct DirtyState {
     pub(super) lost: bool,
 }
 
+/// The number of words of a bitmap of recently changed chunks. A buffer that is longer than these
+/// words cover, 8 KiB, has no such bitmap.
+const RECENT_WORDS: usize = 2;
+
+/// The chunks that were changed since a buffer was last formatted or updated.
+#[derive(Default)]
+struct RecentChunks {
+    bitmap: [u32; RECENT_WORDS],
+    /// Whether the next log entry of the buffer has the regions of the last one.
+    keeps_regions: bool,
+}
+
 impl DirtyState {
+    /// Creates the state of a buffer that is in place, with these extents.
+    pub(super) fn new(pieces: Box<[BufferFormat]>) -> Self {
+        Self {
+            buffer: None,
+            pieces,
+            recent: RecentChunks::default(),
+            ordered: false,
+            blocks: BlockState::Used,
+            ends_inodes: false,
+            joined: false,
+            pins: 0,
+            lost: false,
+        }
+    }
+
+    /// Returns whether the next log entry of the buffer has the regions of the last one.
+    pub(super) fn keeps_regions(&self) -> bool {
+        self.recent.keeps_regions && self.blocks == BlockState::Used
+    }
+
+    /// Records that the buffer was formatted for the log.
+    pub(super) fn note_formatted(&mut self) {
+        self.recent.bitmap = [0; RECENT_WORDS];
+        let is_covered = |piece: &BufferFormat| matches!(piece.bitmap.len(), 1..=RECENT_WORDS);
+        self.recent.keeps_regions = matches!(&*self.pieces, [piece] if is_covered(piece));
+    }
+
+    /// Overwrites the regions of the buffer's log entry with the chunks that were changed since the
+    /// entry was last formatted or updated. `flags` returns the flags with which the buffer is
+    /// logged; they change only if the first chunk of the buffer does.
+    pub(super) fn update(
+        &mut self,
+        regions: &mut RegionUpdater<'_>,
+        flags: impl FnOnce(&Buffer, &[u8]) -> BufferFlags,
+    ) {
+        let (Some(buffer), [piece]) = (&self.buffer, &mut *self.pieces) else {
+            unreachable!("a buffer is updated that is not held or has several extents (I2, I6)")
+        };
+        let mut recent = as_word(&std::mem::take(&mut self.recent.bitmap));
+        if recent == 0 {
+            return;
+        }
+        let bytes = buffer.bytes();
+        let format_bytes = piece.encoded_bytes();
+        if recent & 1 != 0 {
+            let flags = flags(buffer, &bytes);
+            if piece.flags != flags {
+                piece.flags = flags;
+                let format = regions.bytes_at(REGION_HEADER_BYTES, format_bytes);
+                format.copy_from_slice(&piece.encode(HostOrder::NATIVE));
+            }
+        }
+        // The entry has a header and the format, and then a header and the chunks of each run.
+        let dirty = as_word(&piece.bitmap);
+        let starts = dirty & !(dirty << 1);
+        while recent != 0 {
+            let first = recent.trailing_zeros();
+            let count = (recent >> first).trailing_ones() as usize;
+            let before = (1 << first) - 1;
+            let runs = (starts & (before << 1 | 1)).count_ones() as usize;
+            let chunks = (dirty & before).count_ones() as usize;
+            let at = (1 + runs) * REGION_HEADER_BYTES + format_bytes + chunks * CHUNK_BYTES;
+            let from = first as usize * CHUNK_BYTES;
+            let changed = bytes.get(from..from + count * CHUNK_BYTES);
+            let changed = changed.expect("dirty chunks lie inside the buffer");
+            regions.bytes_at(at, changed.len()).copy_from_slice(changed);
+            // Adding 1 at the first bit of a run carries to the first bit after the run.
+            recent &= recent.wrapping_add(1 << first);
+        }
+    }
+
     /// Marks the chunks that a range of the buffer touches as dirty, in each extent.
     pub(super) fn mark(&mut self, range: &Range<usize>) {
         // Nearly all buffers have one extent, which the caller has checked to hold the range.
         if let [piece] = &mut *self.pieces {
-            return mark(&mut piece.bitmap, range.clone());
+            let has_new = mark(&mut piece.bitmap, range.clone());
+            let is_covered = piece.bitmap.len() <= RECENT_WORDS;
+            if has_new || !is_covered {
+                self.recent.keeps_regions = false;
+            } else if self.recent.keeps_regions {
+                mark(&mut self.recent.bitmap, range.clone());
+            }
+            return;
         }
         let mut start = 0;
         for piece in &mut self.pieces {
@@ -75,6 +169,7 @@ impl DirtyState {
 
     /// Marks all chunks as clean, so that they are not logged.
     pub(super) fn forget_chunks(&mut self) {
+        self.recent.keeps_regions = false;
         for piece in &mut self.pieces {
             piece.bitmap.fill(0);
         }
@@ -82,18 +177,35 @@ impl DirtyState {
 }
 
 /// Sets the bits in `bitmap` of the chunks that the range `bytes` touches. The range must not be
-/// empty.
+/// empty. Returns whether one of these bits was clear.
 #[inline]
-pub(super) fn mark(bitmap: &mut [u32], bytes: Range<usize>) {
+pub(super) fn mark(bitmap: &mut [u32], bytes: Range<usize>) -> bool {
     let (first, last) = (bytes.start / CHUNK_BYTES, (bytes.end - 1) / CHUNK_BYTES);
     let (from_first, to_last) = (u32::MAX << (first % 32), u32::MAX >> (31 - last % 32));
     match bitmap.get_mut(first / 32..=last / 32) {
-        Some([word]) => *word |= from_first & to_last,
+        Some([word]) => set(word, from_first & to_last),
         Some([first, between @ .., last]) => {
-            *first |= from_first;
-            between.fill(u32::MAX);
-            *last |= to_last;
+            let between = between.iter_mut().fold(false, |new, word| set(word, u32::MAX) | new);
+            set(first, from_first) | between | set(last, to_last)
         }
         Some([]) | None => unreachable!("a buffer has a bit for each of its chunks (I1)"),
     }
+}
+
+/// Returns a bitmap of at most two words as one word.
+#[inline]
+fn as_word(bitmap: &[u32]) -> u64 {
+    match bitmap {
+        [low] => u64::from(*low),
+        [low, high] => u64::from(*high) << u32::BITS | u64::from(*low),
+        _ => unreachable!("a buffer of another length is formatted, not updated (I6)"),
+    }
+}
+
+/// Sets the bits of `mask` in a word. Returns whether one of them was clear.
+#[inline]
+const fn set(word: &mut u32, mask: u32) -> bool {
+    let has_new = *word & mask != mask;
+    *word |= mask;
+    has_new
 }

@@ -5,7 +5,7 @@ use xfs_device::{MemoryDevice, SharedDevice};
 use xfs_format::btree::BtreeKind;
 use xfs_format::log_item::{BufferFlags, BufferType, HostOrder, LoggedItem as Decoded};
 use xfs_format::{BlockKind, DiskAddr, StructureAddress};
-use xfs_log::{CheckpointEnd, LogItem, regions_of};
+use xfs_log::{CheckpointEnd, LogItem, regions_of, updated_regions};
 
 use super::dirty::mark;
 use super::{BlockState, BufferItem, JoinOutcome};
@@ -277,4 +277,65 @@ fn lost_buffer_is_released_by_its_item() {
         drop((item, buffer));
         assert!(weak.upgrade().is_none());
     }
+}
+
+/// Checks that a log entry is updated in place exactly if its regions stay, and that it then is the
+/// entry that the buffer would format (I6).
+#[test]
+fn log_entry_is_updated_until_a_clean_chunk_is_changed() {
+    let (cache, context) = cache();
+    let (buffer, item) = claimed(&cache, &context, &[20], BlockKind::DirectoryData);
+    let change = |range: std::ops::Range<usize>, byte: u8| {
+        buffer.bytes_mut()[range.clone()].fill(byte);
+        item.log(&buffer, range);
+    };
+    assert_eq!(updated_regions(item.as_ref(), &[]), None, "never formatted");
+    change(0..700, 1);
+    change(1500..1501, 2);
+    change(3000..4096, 3);
+    let mut entry = regions_of(item.as_ref());
+    let ranges = [0..4, 130..131, 120..600, 1407..1408, 1535..1536, 3500..3900, 4095..4096];
+    for (round, ranges) in ranges.iter().zip(ranges[1..].iter().chain(&ranges[..1])).enumerate() {
+        change(ranges.0.clone(), 10 + round as u8);
+        change(ranges.1.clone(), 100 + round as u8);
+        let updated = updated_regions(item.as_ref(), &entry);
+        if ranges.0.start == 1407 || ranges.1.start == 1407 {
+            assert_eq!(updated.is_none(), ranges.1.start == 1407, "a clean chunk was changed");
+        }
+        entry = match updated {
+            Some(updated) => {
+                assert_eq!(updated_regions(item.as_ref(), &updated).as_ref(), Some(&updated));
+                assert_eq!(updated, regions_of(item.as_ref()), "{ranges:?}");
+                updated
+            }
+            None => regions_of(item.as_ref()),
+        };
+    }
+    // The type of the entry follows the magic number.
+    change(0..4, 0);
+    buffer.bytes_mut()[..4].copy_from_slice(b"XDB3");
+    let updated = updated_regions(item.as_ref(), &entry);
+    assert_eq!(updated, Some(regions_of(item.as_ref())));
+    assert_eq!(logged(&item)[0].0, BufferType::DirectoryBlock.flags());
+    item.invalidate(&buffer);
+    assert_eq!(updated_regions(item.as_ref(), &entry), None, "the entry is a cancellation");
+    assert_eq!(regions_of(item.as_ref()).len(), 1);
+    cache.renew(&buffer, BlockKind::Attr);
+    item.log(&buffer, 0..1);
+    assert_eq!(updated_regions(item.as_ref(), &entry), None, "the chunks are others");
+}
+
+#[test]
+fn log_entry_of_several_extents_or_of_a_long_buffer_is_not_updated() {
+    let (cache, context) = cache();
+    let (buffer, item) = claimed(&cache, &context, &[20, 40], BlockKind::DirectoryData);
+    item.log(&buffer, 0..1);
+    let entry = regions_of(item.as_ref());
+    assert_eq!(updated_regions(item.as_ref(), &entry), None, "two extents");
+    let map = [BufferExtent { at: DiskAddr(800), length_bytes: 64 << 10 }];
+    let long = cache.claim(&map, BlockKind::DirectoryData).unwrap();
+    let item = BufferItem::of(&context, &long);
+    item.log(&long, 0..1);
+    let entry = regions_of(item.as_ref());
+    assert_eq!(updated_regions(item.as_ref(), &entry), None, "64 KiB");
 }

@@ -7,7 +7,7 @@ use xfs_format::inode::{
 };
 use xfs_format::log_item::LoggedFields;
 use xfs_format::realtime::MetadataRootLayout;
-use xfs_log::RegionWriter;
+use xfs_log::{RegionUpdater, RegionWriter};
 use zerocopy::FromBytes;
 
 use super::{ForkBytes, InodeImage};
@@ -99,6 +99,42 @@ pub(super) struct LoggedForks<'a> {
     pub(super) attr: Option<ForkRegion<'a>>,
 }
 
+/// The regions of an inode's log entry: which parts are logged, and the lengths of the forks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct LoggedShape {
+    fields: LoggedFields,
+    data_bytes: u16,
+    attr_bytes: u16,
+}
+
+impl LoggedShape {
+    /// Packs the shape into a number that is not 0, because the core is always logged.
+    pub(super) const fn pack(self) -> u64 {
+        (self.fields.bits() as u64) << 32 | (self.data_bytes as u64) << 16 | self.attr_bytes as u64
+    }
+
+    /// Unpacks a number that [`pack`](Self::pack) has returned.
+    pub(super) const fn unpack(word: u64) -> Self {
+        let fields = LoggedFields::from_bits_retain((word >> 32) as u32);
+        Self { fields, data_bytes: (word >> 16) as u16, attr_bytes: word as u16 }
+    }
+}
+
+impl LoggedForks<'_> {
+    /// Returns the regions of the log entry. Returns `None` for an inode whose log entry is never
+    /// updated in place: one of a device, or one with the root of a btree.
+    pub(super) fn shape(&self, core: &InodeCore) -> Option<LoggedShape> {
+        let length = |fork: &Option<ForkRegion<'_>>| match fork {
+            None => Some(0),
+            Some(ForkRegion::Same(bytes)) => u16::try_from(bytes.len()).ok(),
+            Some(ForkRegion::Root(_)) => None,
+        };
+        let (data_bytes, attr_bytes) = (length(&self.data)?, length(&self.attr)?);
+        let shape = LoggedShape { fields: self.fields, data_bytes, attr_bytes };
+        core.rdev.is_none().then_some(shape)
+    }
+}
+
 /// The bytes of one fork as they are logged.
 pub(super) enum ForkRegion<'a> {
     /// The bytes of the fork, exactly as they lie in the inode.
@@ -167,6 +203,15 @@ impl<'a> ForkRegion<'a> {
         match self {
             Self::Same(bytes) => bytes.len(),
             Self::Root(root) => LOGGED_ROOT_BYTES + root.keys.len() + root.pointers.len(),
+        }
+    }
+
+    /// Overwrites the region in the log entry of the item.
+    pub(super) fn update(&self, regions: &mut RegionUpdater<'_>) {
+        let region = regions.next(self.length_bytes());
+        match self {
+            Self::Same(bytes) => region.copy_from_slice(bytes),
+            Self::Root(_) => unreachable!("an entry with the root of a btree has no shape"),
         }
     }
 

@@ -2,8 +2,10 @@
 
 use xfs_format::inode::{InodeCore, InodeDisk};
 use xfs_format::{Corruption, InodeNumber, VerifyContext};
+use xfs_sync::{AtomicU64, Object, Ordering};
 
 use super::ForkBytes;
+use super::fork::LoggedShape;
 
 /// An inode in memory: its core, and the used bytes of its forks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,12 +25,28 @@ pub(super) struct CachedImage {
     pub(super) image: InodeImage,
     /// The core as it was last encoded for the log. `None` before that.
     pub(super) core: Option<InodeDisk>,
+    /// The regions with which the image was last formatted for the log, packed; 0 if its log entry
+    /// must not be updated in place.
+    formatted: AtomicU64<Object>,
 }
 
 impl CachedImage {
     #[inline]
     pub(super) fn of(image: InodeImage) -> Box<Self> {
-        Box::new(Self { image, core: None })
+        Box::new(Self { image, core: None, formatted: AtomicU64::new(0) })
+    }
+
+    /// Records the regions with which the image was formatted for the log, or `None` if its log
+    /// entry must not be updated in place.
+    pub(super) fn note_formatted(&self, shape: Option<LoggedShape>) {
+        self.formatted.store(shape.map_or(0, LoggedShape::pack), Ordering::Relaxed);
+    }
+
+    /// Returns the regions with which the image was last formatted, if its log entry may be updated
+    /// in place while it keeps them.
+    pub(super) fn formatted(&self) -> Option<LoggedShape> {
+        let word = self.formatted.load(Ordering::Relaxed);
+        (word != 0).then(|| LoggedShape::unpack(word))
     }
 }
 

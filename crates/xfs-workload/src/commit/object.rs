@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use ferroxfs::raw::log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionWriter};
+use ferroxfs::raw::log::{
+    CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionUpdater, RegionWriter,
+};
 use xfs_sync::{AtomicU64, ExclusiveLatch, Latch, Object as OfObject, Ordering};
 
 /// Lengths in bytes of the logged parts of an inode: the log format and the inode core.
@@ -53,6 +55,16 @@ impl LogItem for LoggedObject {
         for bytes in &self.regions {
             regions.region(bytes);
         }
+    }
+
+    fn is_updatable(&self) -> bool {
+        true
+    }
+
+    fn update(&self, regions: &mut RegionUpdater<'_>) {
+        let [format, bytes] = &self.regions;
+        regions.next(format.len());
+        regions.next(bytes.len()).copy_from_slice(bytes);
     }
 
     fn pin(&self) {

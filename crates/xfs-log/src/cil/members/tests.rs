@@ -18,7 +18,7 @@ fn membership_of(count: usize) -> CilMembership {
         scratch.format(item.as_ref());
         membership.members.arena.add(Vec::with_capacity(scratch.length_bytes()));
         for vector in scratch.vectors() {
-            membership.insert(&item, vector, number as u64);
+            membership.insert(&item, vector.unwrap(), number as u64);
         }
     }
     membership

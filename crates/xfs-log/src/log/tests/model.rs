@@ -77,6 +77,13 @@ fn commit_push_relog(mutant: ActiveMutant) {
     assert!(history.is_unpinned());
 }
 
+#[test]
+fn update_after_switch_is_found() {
+    check_found("refers to its member", || {
+        commit_push_relog(ActiveMutant::with(Mutant::UpdateAfterSwitch));
+    });
+}
+
 /// Several threads, one after another, commit the same item, and so through several slots, while
 /// checkpoints are switched. Checks the order of the transactions in the log, and that no item
 /// stays pinned.
