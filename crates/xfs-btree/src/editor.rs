@@ -29,6 +29,7 @@ mod entries;
 mod everywhere;
 mod grow;
 mod keys;
+mod relocate;
 mod shrink;
 
 use xfs_buffer::Result;

@@ -68,6 +68,8 @@ pub(crate) struct MemoryStore {
     blocks: BTreeMap<DiskAddr, MemoryBlock>,
     given_back: Vec<u64>,
     next: u64,
+    /// Blocks below this one are not allocated again.
+    lowest: u64,
     pub(crate) root: BtreeRoot,
     pub(crate) fork: Option<ForkRoot>,
     /// Number of blocks read.
@@ -96,6 +98,7 @@ impl MemoryStore {
             blocks: BTreeMap::new(),
             given_back: Vec::new(),
             next: FIRST_BLOCK,
+            lowest: 0,
             root,
             fork: None,
             reads: Cell::new(0),
@@ -161,6 +164,13 @@ impl MemoryStore {
             PointerForm::Short => self.geometry.ag_block_disk_addr(GROUP, AgBlock(number as u32)),
             PointerForm::Long => self.geometry.block_disk_addr(FsBlock(number)).unwrap(),
         }
+    }
+
+    /// Returns the number of a block above all blocks of the btree. From then on no lower block is
+    /// allocated.
+    pub(crate) fn leave_blocks_behind(&mut self) -> u64 {
+        self.lowest = self.next;
+        self.lowest
     }
 
     /// Returns the number of blocks in the btree.
@@ -243,6 +253,8 @@ impl BtreeStore for MemoryStore {
     }
 
     fn allocate(&mut self, _near: u64) -> Result<u64> {
+        let lowest = self.lowest;
+        self.given_back.retain(|number| *number >= lowest);
         Ok(self.given_back.pop().unwrap_or_else(|| {
             self.next += 1;
             self.next - 1

@@ -157,6 +157,19 @@ impl EntryLayout {
         store.change(block, range, |bytes| copy_front(bytes, key, column.width))
     }
 
+    /// Replaces the pointer to child `index` of a node. `pointer` is the encoded pointer.
+    pub(super) fn put_pointer<S: BtreeStore>(
+        &self,
+        store: &mut S,
+        block: &S::Block,
+        index: usize,
+        pointer: &[u8],
+    ) -> Result<()> {
+        let [_, column] = self.columns;
+        let range = column.range(index..index + 1);
+        store.change(block, range, |bytes| copy_front(bytes, pointer, column.width))
+    }
+
     /// Moves all entries of two neighbours into the left one. The bytes of the right block stay as
     /// they are, because that block is freed next.
     pub(super) fn gather<S: BtreeStore>(

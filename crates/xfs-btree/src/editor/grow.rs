@@ -26,17 +26,23 @@ const HAS_CHILDREN: &str = "a root that is moved down has children";
 const MAX_HEADER_BYTES: usize = 72;
 
 /// A newly allocated block with a header and no entries.
-struct NewBlock<B> {
-    number: u64,
+pub(super) struct NewBlock<B> {
+    pub(super) number: u64,
     at: DiskAddr,
-    buffer: B,
+    pub(super) buffer: B,
 }
 
 /// The contents of the header of a new block.
-struct Header {
-    level: u32,
-    left: Option<u64>,
-    right: Option<u64>,
+pub(super) struct Header {
+    pub(super) level: u32,
+    pub(super) left: Option<u64>,
+    pub(super) right: Option<u64>,
+}
+
+/// The block that a sibling must name, and the side on which it must name it.
+struct BackPointer {
+    side: &'static str,
+    block: u64,
 }
 
 impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
@@ -195,6 +201,21 @@ impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
         level: u32,
         left: u64,
     ) -> Result<S::Block> {
+        self.read_neighbour(number, level, BackPointer { side: "left", block: left })
+    }
+
+    /// Reads block `number`, the left sibling of block `right`, as
+    /// [`read_right_neighbour`](Self::read_right_neighbour) does on the other side.
+    pub(super) fn read_left_neighbour(
+        &self,
+        number: u64,
+        level: u32,
+        right: u64,
+    ) -> Result<S::Block> {
+        self.read_neighbour(number, level, BackPointer { side: "right", block: right })
+    }
+
+    fn read_neighbour(&self, number: u64, level: u32, back: BackPointer) -> Result<S::Block> {
         let outside = || corrupt(DiskAddr::NULL, BtreeCheck::Sibling { sibling: number });
         let geometry = self.store.geometry();
         let at = self.path.disk_addr(geometry, number).ok_or_else(outside)?;
@@ -209,9 +230,14 @@ impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
             let check = BtreeCheck::LevelOnPath { found: block.level(), expected: level };
             return Err(corrupt(at, check).into());
         }
-        let found = block.left_sibling().unwrap_or(u64::MAX);
-        if found != left {
-            let check = BtreeCheck::SiblingOnPath { side: "left", found, expected: left };
+        let BackPointer { side, block: expected } = back;
+        let found = match side {
+            "left" => block.left_sibling(),
+            _ => block.right_sibling(),
+        };
+        let found = found.unwrap_or(u64::MAX);
+        if found != expected {
+            let check = BtreeCheck::SiblingOnPath { side, found, expected };
             return Err(corrupt(at, check).into());
         }
         drop(bytes);
@@ -232,7 +258,7 @@ impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
     }
 
     /// Allocates a new block near block `near`. The block gets the header `header` and no entries.
-    fn claim(&mut self, near: u64, header: &Header) -> Result<NewBlock<S::Block>> {
+    pub(super) fn claim(&mut self, near: u64, header: &Header) -> Result<NewBlock<S::Block>> {
         let number = self.store.allocate(near)?;
         self.claim_at(number, header)
     }

@@ -215,6 +215,20 @@ impl<F: Sample> CheckedBtree<F> {
         self.places.insert(place, changed);
     }
 
+    /// Moves every block of the btree, one by one, and checks the btree.
+    fn move_all_blocks(&mut self) {
+        let lowest = self.editor.store_mut().leave_blocks_behind();
+        let blocks = self.editor.store().block_count();
+        for moved in 0..=blocks {
+            let has_moved = self.editor.move_block(|block| block < lowest).unwrap();
+            assert_eq!(has_moved, moved < blocks, "after {moved} of {blocks} blocks");
+            if moved % 16 == 0 {
+                self.check();
+            }
+        }
+        self.check();
+    }
+
     fn run(&mut self, rounds: u32, places: u32, bias: EditBias) {
         for round in 0..rounds {
             let place = below(&mut self.random, places);
@@ -238,6 +252,7 @@ fn check_random<F: Sample>(block_log: u8, places: u32) {
             btree.run(places * 3, places, EditBias::Grow);
             let levels = btree.editor.store().root.levels;
             assert!(levels > 1, "a btree of {levels} levels tests too little");
+            btree.move_all_blocks();
             btree.run(places * 6, places, EditBias::Shrink);
         }
         for place in 0..places {
@@ -283,8 +298,10 @@ fn fork_btrees_edited_at_random_equal_a_map() {
             let mut btree = CheckedBtree::new(editor, seed, true);
             btree.places.insert(0, extent);
             btree.run(places * 3, places, EditBias::Grow);
+            btree.move_all_blocks();
             btree.run(places * 6, places, EditBias::Shrink);
             btree.run(places * 3, places, EditBias::Grow);
+            btree.move_all_blocks();
             for place in 0..places {
                 if btree.places.len() > 1
                     && let Some(known) = btree.places.remove(&place)
