@@ -31,6 +31,7 @@ mod free_space;
 mod refcounts;
 mod reverse_map;
 mod search;
+mod withheld;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -70,6 +71,8 @@ pub(crate) struct GroupSpace {
     /// The number that marks the extents freed by this transaction step in the list of busy
     /// extents. `None` before the first free.
     ticket: Option<u64>,
+    /// The first block that a shrinking volume will lose; `u32::MAX` otherwise.
+    withheld_from: u32,
 }
 
 impl GroupSpace {
@@ -101,8 +104,9 @@ impl GroupSpace {
         let agf = Agf::decode(&header.bytes(), header.at(), tx.geometry())?;
         let state = AllocatorState::of(tx.journal()).group(number);
         let state = Arc::clone(state.ok_or_else(|| outside(number))?);
-        let group = Self { number, header, stored: agf.clone(), agf, state, ticket: None };
-        group.expire_busy(tx);
+        let (stored, withheld_from) = (agf.clone(), u32::MAX);
+        let mut group = Self { number, header, stored, agf, state, ticket: None, withheld_from };
+        group.withheld_from = group.expire_busy(tx);
         Ok(group)
     }
 
@@ -168,7 +172,8 @@ impl GroupSpace {
         }
         self.give_free(tx, range.clone())?;
         self.mark_busy(tx, range.clone());
-        self.count_given(tx, purpose, range.end - range.start);
+        // No transaction can use blocks that the volume will lose.
+        self.count_given(tx, purpose, range.end - range.start - self.withheld_in(&range));
         Ok(())
     }
 
@@ -227,22 +232,24 @@ impl GroupSpace {
     pub(crate) fn await_busy(&self, tx: &Transaction<'_>) -> Result<bool> {
         let Some(sequence) = self.state.lock().busy.last_sequence() else { return Ok(false) };
         tx.journal().force(sequence)?;
-        self.expire_busy(tx);
+        let _ = self.expire_busy(tx);
         Ok(true)
     }
 
     /// Removes from the list of busy extents those whose freeing is durable by now, and discards
-    /// them if discards are enabled.
-    fn expire_busy(&self, tx: &Transaction<'_>) {
+    /// them if discards are enabled. Returns the first block that a shrinking volume will lose.
+    fn expire_busy(&self, tx: &Transaction<'_>) -> u32 {
         let mut inner = self.state.lock();
+        let withheld_from = inner.withheld.from;
         if inner.busy.is_empty() {
-            return;
+            return withheld_from;
         }
         let expired = inner.busy.expire(tx.journal().log().durable_sequence());
         drop(inner);
         if !expired.is_empty() && AllocatorState::of(tx.journal()).discards() {
             self.discard_expired(tx, expired);
         }
+        withheld_from
     }
 
     /// Ends the work on the group, and releases the latch of its AGF if nothing in the group has

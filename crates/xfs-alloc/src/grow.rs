@@ -127,7 +127,7 @@ fn refresh(journal: &Journal, superblock: &Superblock, was: &OpenedSpace) -> Res
 
 /// Updates the copies of the superblock (step 3 of growing). A damaged copy does not prevent the
 /// update of the other copies.
-fn update_copies(journal: &Arc<Journal>, geometry: &Geometry) -> Result<()> {
+pub(crate) fn update_copies(journal: &Arc<Journal>, geometry: &Geometry) -> Result<()> {
     let primary = {
         let buffer =
             journal.cache().read(DiskAddr(0), geometry.sector_size, BlockKind::Superblock)?;
@@ -156,7 +156,7 @@ fn io_error(operation: &'static str, at: DiskAddr, length: usize, source: std::i
 }
 
 #[cold]
-fn outside(group: AgNumber) -> Error {
+pub(crate) fn outside(group: AgNumber) -> Error {
     let check = xfs_format::btree::BtreeCheck::Outside;
     Corruption::new(Structure::Agf, StructureAddress::Group(group), check).into()
 }

@@ -42,6 +42,7 @@ mod chunk;
 mod free;
 mod group;
 mod lookup;
+mod relocate;
 mod state;
 mod unlinked;
 
@@ -49,6 +50,7 @@ pub use allocate::{AllocatedInode, InodePurpose, allocate_inode, inode_blocks};
 pub use bulk::latched_inode_chunks;
 pub use free::{FreedInode, LinkState, free_inode};
 pub use lookup::{chunks_freed, latched_inode_state};
+pub(crate) use relocate::move_inode_btree_block;
 pub(crate) use state::extend_groups;
 pub use unlinked::{
     UnlinkedList, add_unlinked, clear_unlinked_list, remove_unlinked, unlinked_lists,

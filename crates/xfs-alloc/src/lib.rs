@@ -11,7 +11,7 @@
 //! | allocating blocks | [`allocate_extent`] |
 //! | freeing, mapping, counting references | [`defer_free`], [`defer_map`], [`defer_share`] |
 //! | realtime extents of files | [`allocate_realtime`], [`free_realtime`] |
-//! | growing the volume | [`grow()`] |
+//! | growing and shrinking the volume | [`grow()`], [`withhold`], [`shorten_last_group`] |
 //! | after a crash | [`resume`], [`recover_leftovers`] |
 //!
 //! Each record is verified when it is decoded, and each block against its neighbours when a cursor
@@ -37,6 +37,7 @@ mod owner;
 mod realtime;
 mod reference_counts;
 mod sharing;
+mod shrink;
 mod space;
 
 pub use allocate::{AllocationTarget, SpaceRequest, allocate_extent};
@@ -66,6 +67,10 @@ pub use realtime::{
     use_zone_blocks, write_group_blocks,
 };
 pub use sharing::{SharingRun, overwritable_run, sharing_run};
+pub use shrink::{
+    ShrinkSpace, cut_groups, move_group_blocks, shorten_last_group, shrink_space,
+    update_superblock_copies, withhold,
+};
 pub use space::{AllocatorState, GroupSummary};
 
 #[cfg(test)]

@@ -100,7 +100,7 @@ pub(crate) fn open_space(cache: &BufferCache, superblock: &Superblock) -> Result
 
 /// Returns the size of the free-inode btree in blocks. The blocks are counted one by one if the
 /// header does not hold the size.
-fn free_inode_blocks(cache: &BufferCache, agi: &Agi) -> Result<u32> {
+pub(crate) fn free_inode_blocks(cache: &BufferCache, agi: &Agi) -> Result<u32> {
     match (counted_free_inode_blocks(agi), agi.free_inode_btree) {
         (Some(blocks), _) => Ok(blocks),
         (None, Some(root)) => count_blocks(cache, agi.group, root, BtreeKind::FreeInode),
@@ -110,7 +110,7 @@ fn free_inode_blocks(cache: &BufferCache, agi: &Agi) -> Result<u32> {
 
 /// Counts the blocks of a btree of a group. Walks along each level, from its leftmost block to the
 /// right.
-fn count_blocks(
+pub(crate) fn count_blocks(
     cache: &BufferCache,
     number: AgNumber,
     root: BtreeRoot,

@@ -25,6 +25,7 @@ use xfs_format::{AgNumber, Geometry};
 use xfs_sync::{AppendOnlyVec, AtomicBool, AtomicU64, Group, Mutex, MutexGuard, Ordering, Volume};
 use xfs_trans::Journal;
 
+use crate::owner::BlockPurpose;
 use busy::BusyExtents;
 use reservation::{Account, Reserves};
 
@@ -69,6 +70,42 @@ pub(crate) struct GroupInner {
     /// The debt in blocks: blocks that a btree has taken although the volume's count of free blocks
     /// had none left.
     pub(crate) unpaid_blocks: u64,
+    /// The blocks that a shrinking volume will lose.
+    pub(crate) withheld: Withheld,
+}
+
+/// The blocks at the end of a group that the volume will lose when it shrinks. No file gets them.
+///
+/// In the group that becomes the last one, the group's own btrees do not get them either. In a
+/// group that will be cut off as a whole, the btrees still need blocks of the group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Withheld {
+    /// The first of these blocks; `u32::MAX` if there are none.
+    pub(crate) from: u32,
+    /// Number of these blocks that are free.
+    pub(crate) free_blocks: u32,
+}
+
+impl Default for Withheld {
+    fn default() -> Self {
+        Self { from: u32::MAX, free_blocks: 0 }
+    }
+}
+
+impl Withheld {
+    /// Returns the first block that an allocation for this purpose may not take. `None` is the
+    /// purpose of blocks for the free list.
+    pub(crate) const fn limit_for(&self, purpose: Option<BlockPurpose>) -> u32 {
+        match (self.from, purpose) {
+            (0, None | Some(BlockPurpose::Metadata)) => u32::MAX,
+            (from, _) => from,
+        }
+    }
+
+    /// Returns the number of free blocks that an allocation for this purpose may not take.
+    pub(crate) const fn free_for(&self, purpose: Option<BlockPurpose>) -> u32 {
+        if self.limit_for(purpose) == u32::MAX { 0 } else { self.free_blocks }
+    }
 }
 
 impl AllocatorState {
@@ -154,7 +191,10 @@ impl GroupState {
     /// Updates the summary of the group's free space, which threads that choose a group read
     /// without the latch of the AGF.
     pub(crate) fn publish(&self, agf: &Agf) {
-        let kept = self.lock().reserves.kept_from(None);
+        let kept = {
+            let inner = self.lock();
+            inner.reserves.kept_from(None) + inner.withheld.free_blocks
+        };
         let free = u64::from(agf.free_blocks.saturating_sub(kept));
         self.summary.store(free << 32 | u64::from(agf.longest_free_blocks), Ordering::Relaxed);
     }

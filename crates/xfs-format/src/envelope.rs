@@ -59,6 +59,17 @@ impl Envelope {
         (uuid == meta_uuid).then_some(lsn)
     }
 
+    /// Stores the block's own address, if the structure has a field for it.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the field does not lie inside `bytes`: a mistake of the caller.
+    pub(crate) fn set_address(&self, bytes: &mut [u8], at: DiskAddr) {
+        let Some(offset) = self.block else { return };
+        let field = bytes.get_mut(offset..offset + size_of::<u64>());
+        field.expect("the address lies inside the block").copy_from_slice(&at.0.to_be_bytes());
+    }
+
     /// Stores the LSN and then the checksum.
     ///
     /// # Panics

@@ -109,6 +109,18 @@ impl BlockKind {
         }
     }
 
+    /// Stores the address of the block in a buffer that moves to `at`. The caller seals the buffer
+    /// afterwards. Buffers without such a field stay as they are. The buffer belongs to a v5 volume.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `bytes` is shorter than the structure's header: a mistake of the caller.
+    pub fn set_address(self, bytes: &mut [u8], at: DiskAddr) {
+        if let Some(envelope) = self.envelope() {
+            envelope.set_address(bytes, at);
+        }
+    }
+
     /// Returns the byte ranges that [`seal`](Self::seal) writes: the LSN and the checksum. In these
     /// ranges, the log has older bytes than the disk. Returns `None` for buffers that `seal` leaves
     /// as they are, and for the superblock.

@@ -76,7 +76,8 @@ impl GroupSpace {
             if missing == 0 {
                 return Ok(has_taken);
             }
-            let Some(found) = Search::new(tx, self).for_free_list(missing)? else {
+            let search = Search::new(tx, self).below(self.limit_for(None));
+            let Some(found) = search.for_free_list(missing)? else {
                 return Ok(has_taken);
             };
             has_taken = true;

@@ -48,6 +48,7 @@ impl GroupSpace {
             let (longest, length) = (self.agf.longest_free_blocks, self.agf.length_blocks);
             self.corrupt(Structure::Agf, AgfCheck::FreeBlocks { free, longest, length })
         })?;
+        self.count_withheld(&range, |free, blocks| free.saturating_sub(blocks));
         Ok(())
     }
 
@@ -130,6 +131,7 @@ impl GroupSpace {
         let old: Vec<FreeSpace> = left.into_iter().chain(right).collect();
         self.replace_by_size(tx, &old, &[Some(joined)])?;
         self.agf.free_blocks += freed.count;
+        self.count_withheld(&range, |free, blocks| free + blocks);
         Ok(())
     }
 }

@@ -120,7 +120,10 @@ impl GroupSpace {
     pub(super) fn affordable(&self, wanted: &GroupRequest) -> Option<GroupRequest> {
         let agf = &self.agf;
         let account = (wanted.purpose == Some(BlockPurpose::Metadata)).then_some(Account::Metadata);
-        let kept = self.state.lock().reserves.kept_from(account);
+        let (kept, withheld) = {
+            let inner = self.state.lock();
+            (inner.reserves.kept_from(account), inner.withheld.free_for(wanted.purpose))
+        };
         let needed = free_list::needed(agf, &self.state.heights);
         let listed = agf.free_list.count;
         // The blocks for the free list and the reserves come from the longest extent if the others
@@ -131,7 +134,8 @@ impl GroupSpace {
             Some(longest @ 1..) => longest,
             _ => u32::from(agf.longest_free_blocks > 0),
         };
-        let budget = u64::from(agf.free_blocks) + u64::from(listed.min(needed));
+        let free = agf.free_blocks.saturating_sub(withheld);
+        let budget = u64::from(free) + u64::from(listed.min(needed));
         let spoken_for = u64::from(kept) + u64::from(needed) + u64::from(wanted.minimum_left);
         let available = u32::try_from(budget.checked_sub(spoken_for)?).unwrap_or(u32::MAX);
         let total = match wanted.total {
@@ -170,7 +174,7 @@ impl GroupSpace {
         tx: &Transaction<'_>,
         wanted: &GroupRequest,
     ) -> Result<SearchResult> {
-        let search = Search::new(tx, self);
+        let search = Search::new(tx, self).below(self.limit_for(wanted.purpose));
         let found = match wanted.near {
             Near::Exactly(block) => return search.exactly(block, wanted),
             Near::Block(block) => search.nearby(block, wanted)?,
@@ -184,7 +188,7 @@ impl GroupSpace {
             },
         };
         let result = search.result(found);
-        if result == SearchResult::Nothing && wanted.is_single_block() {
+        if result == SearchResult::Nothing && wanted.is_single_block() && !self.withholds() {
             let (what, stored) =
                 ("blocks in the longest free extent", self.agf.longest_free_blocks);
             return Err(
@@ -217,6 +221,8 @@ impl GroupSpace {
 pub(super) struct Search<'s> {
     cache: &'s BufferCache,
     group: &'s GroupSpace,
+    /// The first block that the search leaves out, because a shrinking volume will lose it.
+    end: u32,
     /// Whether the search has left out busy blocks: blocks whose freeing is not durable yet.
     met_busy: Cell<bool>,
 }
@@ -225,7 +231,13 @@ type Candidate = (FreeSpace, Range<u32>);
 
 impl<'s> Search<'s> {
     pub(super) fn new(tx: &'s Transaction<'_>, group: &'s GroupSpace) -> Self {
-        Self { cache: tx.cache(), group, met_busy: Cell::new(false) }
+        Self { cache: tx.cache(), group, end: u32::MAX, met_busy: Cell::new(false) }
+    }
+
+    /// Leaves out the blocks from `end` on.
+    pub(super) const fn below(mut self, end: u32) -> Self {
+        self.end = end;
+        self
     }
 
     pub(super) fn by_block(&self) -> Result<Cursor<'s, FreeSpaceByBlock>> {
@@ -334,7 +346,10 @@ impl<'s> Search<'s> {
     }
 
     fn usable(&self, from: FreeSpace) -> Vec<Range<u32>> {
-        let all = from.start.0..from.end().0;
+        let all = from.start.0..from.end().0.min(self.end);
+        if all.is_empty() {
+            return Vec::new();
+        }
         let inner = self.group.state.lock();
         let parts: Vec<_> = inner.busy.usable(all.clone()).collect();
         if parts.first() != Some(&all) {

@@ -185,6 +185,15 @@ impl VisibleBlocks {
         rest.is_some()
     }
 
+    /// Subtracts the blocks of all accounts of a group, as [`Reserves::set_up`] does. Returns
+    /// `false` if there are too few.
+    #[must_use]
+    pub(crate) fn hide_all(&mut self, demand: &ReserveDemand) -> bool {
+        let ReserveDemand { refcount, free_inodes, reverse_map } = demand;
+        self.hide(u64::from(refcount.left) + u64::from(free_inodes.left))
+            && self.hide(reverse_map.asked.into())
+    }
+
     /// Returns the number of blocks left in the pool for operations that must not fail for lack of
     /// space.
     pub(crate) const fn pool(&self) -> u64 {
@@ -224,6 +233,16 @@ impl Reserves {
             reserves.reverse_map = reverse_map;
         }
         reserves
+    }
+
+    /// Returns all accounts that a group demands.
+    pub(crate) fn of(demand: &ReserveDemand) -> Self {
+        let ReserveDemand { refcount, free_inodes, reverse_map } = *demand;
+        let metadata = Reserve {
+            asked: refcount.asked + free_inodes.asked,
+            left: refcount.left + free_inodes.left,
+        };
+        Self { metadata, reverse_map }
     }
 
     pub(crate) fn account(&mut self, account: Account) -> &mut Reserve {

@@ -153,6 +153,19 @@ pub fn encode(bytes: &mut [u8], at: DiskAddr, identity: &RemoteIdentity, offset:
     ENVELOPE.seal(bytes, Lsn::NULL);
 }
 
+/// Changes the address in one block of a remote value that moves to `at`, and the checksum. Bytes
+/// that are no such block stay as they are: a value may never have been written.
+///
+/// # Panics
+///
+/// Panics if `bytes` is shorter than the header.
+pub fn set_address(bytes: &mut [u8], at: DiskAddr) {
+    if RemoteBlock::parse(bytes).is_ok() {
+        ENVELOPE.set_address(bytes, at);
+        ENVELOPE.seal(bytes, Lsn::NULL);
+    }
+}
+
 /// Checks each filesystem block of a buffer that was read from `at`.
 pub(crate) fn verify(
     bytes: &[u8],

@@ -94,6 +94,9 @@ pub enum Unsupported {
              summary of 48 blocks"
     )]
     RealtimeGrowth,
+    /// The volume has a realtime section, and would shrink.
+    #[error("a volume with a realtime section cannot shrink")]
+    RealtimeShrink,
     /// An operation would allocate blocks in a zone without writing them, such as a preallocation.
     /// Blocks of a zone are allocated when they are written.
     #[error("files in realtime zones cannot be preallocated")]
