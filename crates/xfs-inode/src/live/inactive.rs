@@ -42,7 +42,7 @@ const STEP_BLOCKS: u32 = 16;
 const EMPTY_MODE: u16 = 0o100_000;
 
 /// The file blocks at which metadata blocks with buffers start.
-type BufferedBlocks = BTreeSet<FileBlock>;
+pub(super) type BufferedBlocks = BTreeSet<FileBlock>;
 
 impl LiveInode {
     /// Frees the contents and attributes of an inode without links, and then the inode itself. The
@@ -164,7 +164,7 @@ impl LiveInode {
 
     /// Returns the start of each block of the attribute btree. A block of the btree that is not
     /// mapped was freed before a crash, and is left out.
-    fn attr_tree(&self, journal: &Arc<Journal>) -> Result<BufferedBlocks> {
+    pub(super) fn attr_tree(&self, journal: &Arc<Journal>) -> Result<BufferedBlocks> {
         let shape = BlockShape { length_blocks: 1, kind: BlockKind::Attr };
         let (mut found, mut open) = (BufferedBlocks::new(), vec![FileBlock(0)]);
         while let Some(at) = open.pop() {

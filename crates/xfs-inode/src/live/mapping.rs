@@ -223,6 +223,32 @@ impl LiveInode {
         Ok((Some(anchor.root.unwrap_or(root)), anchor.blocks))
     }
 
+    /// Moves one block of a fork's btree for which `is_misplaced` returns `true` to a newly
+    /// allocated block. Returns `false` if there is no such block, or no btree.
+    pub(super) fn move_map_block(
+        &self,
+        tx: &mut Transaction<'_>,
+        kind: ForkKind,
+        is_misplaced: impl Fn(u64) -> bool,
+    ) -> Result<bool> {
+        tx.join(self.log_item());
+        let form = ForkForm::of(&self.inode(), kind, tx.geometry())?;
+        let Some(root) = form.root else { return Ok(false) };
+        // The map is replaced with the root, and may not have been loaded yet.
+        self.load_map(tx.cache(), kind)?;
+        let store = Anchored { tx: &mut *tx, anchor: self.anchor(kind) };
+        let mut editor = Editor::<Extents, _>::in_fork(store, self.number(), root.clone())?;
+        if !editor.move_block(is_misplaced)? {
+            return Ok(false);
+        }
+        let anchor = editor.into_store().anchor;
+        let root = anchor.root.unwrap_or(root);
+        self.update(tx, Touched::Fork(kind), |inode| {
+            put_change(inode, kind, &MapChange::default(), Some(root));
+        });
+        Ok(true)
+    }
+
     /// Moves the children of the data fork's root from the inode into a new block, so that the root
     /// has one child. `capacity` is the number of children for which the root has room afterwards.
     pub(super) fn push_root_down(
