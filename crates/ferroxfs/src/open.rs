@@ -10,6 +10,7 @@ mod quota;
 mod reading;
 mod realtime;
 mod realtime_growth;
+mod shrink;
 mod to_check;
 mod writable;
 
@@ -38,6 +39,7 @@ use crate::volume::Volume;
 pub use damaged::DamagedStart;
 pub use error::OpenError;
 pub use realtime_growth::RealtimeGrowthError;
+pub use shrink::{ShrinkError, ShrinkLimit, Shrunk};
 pub use to_check::VolumeToCheck;
 
 /// The default limit of the memory of unused buffers, in bytes.

@@ -9,6 +9,7 @@
 //! | set label, UUID | [`set_label`], [`set_uuid`] | [`Label`], [`Uuid`], [`UuidChange`] |
 //! | grow | [`grow`] | [`GrowError`] |
 //! | grow a realtime section | [`grow_realtime`] | [`RealtimeGrowthError`] |
+//! | shrink | [`shrink`] | [`Shrunk`], [`ShrinkError`], [`ShrinkLimit`] |
 //! | copy the device of an open volume | [`freeze`], [`thaw`] | |
 //! | stop at once | [`shut_down`] | [`Shutdown`] |
 //! | choose how soon changes are durable | [`OpenOptions::upkeep`] | [`Upkeep`] |
@@ -34,6 +35,7 @@
 //! [`set_uuid`]: crate::Volume::set_uuid
 //! [`grow`]: crate::Volume::grow
 //! [`grow_realtime`]: crate::device::Devices::grow_realtime
+//! [`shrink`]: crate::device::Devices::shrink
 //! [`freeze`]: crate::Volume::freeze
 //! [`thaw`]: crate::Volume::thaw
 //! [`shut_down`]: crate::Volume::shut_down
@@ -44,7 +46,7 @@
 //! [`cache_counts`]: crate::Volume::cache_counts
 //! [`drop_caches`]: crate::Volume::drop_caches
 
-pub use crate::open::RealtimeGrowthError;
+pub use crate::open::{RealtimeGrowthError, ShrinkError, ShrinkLimit, Shrunk};
 pub use crate::volume::GrowError;
 pub use crate::volume_ref::Staleness;
 pub use xfs_format::superblock::Label;

@@ -44,6 +44,7 @@ mod realtime_growth;
 mod realtime_space;
 mod realtime_writing;
 mod reproducible;
+mod shrinking;
 mod small_log;
 mod syncing;
 mod threads;
