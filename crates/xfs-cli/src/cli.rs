@@ -47,7 +47,9 @@ pub(crate) use ls::LsArguments;
 pub(crate) use manual::{pages, reference, with_manual};
 pub(crate) use metadump::{MdrestoreArguments, MetadumpArguments, MetadumpFormat};
 pub(crate) use mkfs::MkfsArguments;
-pub(crate) use mount::{MountArguments, MountsArguments, StatsArguments, UmountArguments};
+pub(crate) use mount::{
+    MountArguments, MountsArguments, RunArguments, StatsArguments, UmountArguments,
+};
 pub(crate) use options::{GlobalOptions, ListOptions, Verbosity};
 pub(crate) use parsing::{command_word, parse, with_shared_options};
 pub(crate) use policy::PolicyOptions;
@@ -140,6 +142,7 @@ pub(crate) enum Command {
     Repair(RepairArguments),
     Mkfs(Box<MkfsArguments>),
     Mount(MountArguments),
+    Run(RunArguments),
     Umount(UmountArguments),
     Mounts(MountsArguments),
     Stats(StatsArguments),

@@ -63,6 +63,7 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Repair(arguments) => volume::repair::open(arguments, options),
         Command::Mkfs(arguments) => volume::mkfs::open(*arguments, options),
         Command::Mount(arguments) => mount::mount::open(arguments, options),
+        Command::Run(arguments) => mount::run::open(arguments, options),
         Command::Umount(arguments) => mount::umount::open(arguments),
         Command::Mounts(arguments) => Ok(mount::mounts::open(arguments)),
         Command::Complete(arguments) => Ok(shell::complete::open(&arguments)),

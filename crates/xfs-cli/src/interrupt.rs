@@ -45,10 +45,7 @@ pub(crate) fn arm() -> Result<(), Failure> {
     if HAS_ARMED.set(()).is_err() {
         return Ok(());
     }
-    let ignored = ignored();
-    let wanted = [SIGINT, SIGTERM, SIGHUP];
-    // A signal that is ignored stays ignored (I2).
-    let caught = wanted.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let caught = not_ignored(&[SIGINT, SIGTERM, SIGHUP]);
     *ARMED.lock() = Some(Signals::new(caught).map_err(failed)?);
     Ok(())
 }
@@ -104,6 +101,13 @@ pub(crate) fn end(exit: Exit) {
     {
         _ = emulate_default_handler(signal);
     }
+}
+
+/// Returns those of the signals that the program was not started to ignore, because a signal that
+/// is ignored stays ignored (I2).
+pub(crate) fn not_ignored(wanted: &[i32]) -> Vec<i32> {
+    let ignored = ignored();
+    wanted.iter().copied().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect()
 }
 
 /// Returns the exit code that a shell shows for a program killed by this signal.

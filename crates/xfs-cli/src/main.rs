@@ -24,7 +24,8 @@
 //!            walk: a walk of a tree that changes during the walk
 //! volume/    mkfs growfs label uuid fstrim recover repair metadump mdrestore
 //! quota/     quota: report check set project
-//! mount/     mount umount mounts stats
+//! mount/     mount run umount mounts stats
+//!            background: the start of the serving process; users: processes that use a mount;
 //!            serve: the serving process; helper: calls by mount(8); predecessor: the last server
 //! shell/     complete completions man
 //! bench.rs   bench (feature `bench`)
@@ -76,6 +77,7 @@ use crate::cli::{Cli, Command};
 use crate::failure::Failure;
 use crate::image::requests::Requests;
 use crate::inspect::{diff, fsck};
+use crate::mount::run::program;
 use crate::terminal::console::{self, Console};
 
 fn main() -> ExitCode {
@@ -86,10 +88,14 @@ fn main() -> ExitCode {
         Err(answer) if fsck::names_command_of_fsck(&arguments) => {
             return fsck::code_of(console::answer(answer)).into();
         }
+        Err(answer) if program::names_run(&arguments) => {
+            return program::code_of(console::answer(answer));
+        }
         Err(answer) => return console::answer(answer).into(),
     };
     cli.global.requests = Requests::new(&cli.global);
     let is_diff = matches!(cli.command, Command::Diff(_));
+    let is_run = matches!(cli.command, Command::Run(_));
     let has_fsck_codes = fsck::has_codes_of_fsck(&cli.command);
     let mut console = Console::open(cli.global.color).with_verbosity(cli.verbosity());
     if let Err(failure) = run(cli, &mut console) {
@@ -98,6 +104,9 @@ fn main() -> ExitCode {
     let exit = console.close();
     if has_fsck_codes {
         return fsck::code_of(exit).into();
+    }
+    if is_run {
+        return program::code_of(exit);
     }
     interrupt::end(exit);
     if is_diff {

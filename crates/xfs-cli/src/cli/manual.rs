@@ -62,6 +62,15 @@ const REPAIR_EXIT_CODES: [(&str, &str); 6] = [
     ("32", "a signal stopped the repair before anything was written"),
 ];
 
+/// Exit codes of `run`, those of env(1) and timeout(1).
+const RUN_EXIT_CODES: [(&str, &str); 5] = [
+    ("N", "the program has ended with this code"),
+    ("125", "the volume could not be mounted or closed, or the command line is invalid"),
+    ("126", "the program cannot be executed"),
+    ("127", "the program does not exist"),
+    ("128+N", "signal N has killed the program"),
+];
+
 /// Exit codes of `diff`, those of diff(1) as far as it has them.
 const DIFF_EXIT_CODES: [(&str, &str); 7] = [
     ("0", "the states are the same"),
@@ -79,6 +88,7 @@ fn exit_codes(name: &str) -> &'static [(&'static str, &'static str)] {
         "check" => &CHECK_EXIT_CODES,
         "repair" => &REPAIR_EXIT_CODES,
         "diff" => &DIFF_EXIT_CODES,
+        "run" => &RUN_EXIT_CODES,
         _ => &EXIT_CODES,
     }
 }

@@ -1,5 +1,6 @@
-//! The arguments of `mount`, `umount`, `mounts` and `stats`.
+//! The arguments of `mount`, `run`, `umount`, `mounts` and `stats`.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -38,6 +39,9 @@ pub(crate) struct MountArguments {
     /// it on standard output
     #[arg(long, hide = true, conflicts_with = "foreground")]
     pub(crate) background: bool,
+    /// Unmount when standard input ends: the process that `run` has started ends with `run`
+    #[arg(long, hide = true, requires = "background")]
+    pub(crate) ends_with_input: bool,
 }
 
 const MOUNT_OPTIONS: &str = "\
@@ -110,6 +114,35 @@ When writes become durable:
                                        after munmap(2), close(2) or sync, or
                                        after some 30 seconds
   -o sync                              each change, on return";
+
+/// Mount a volume, run a program in it, and unmount the volume when the program ends
+///
+/// The program starts in the root directory of the volume. The environment variable FERROXFS_MOUNT
+/// has the path of that directory. ferroxfs passes signals on to the program. Afterwards it waits
+/// until the image is closed, removes the temporary directory, and exits with the code of the
+/// program. The mount also ends if ferroxfs is killed.
+#[derive(Args, Debug)]
+pub(crate) struct RunArguments {
+    /// The image or device
+    #[arg(value_name = "IMAGE")]
+    pub(crate) device: PathBuf,
+    /// Mount at this directory instead of a temporary one
+    #[arg(long, value_name = "DIR")]
+    pub(crate) at: Option<PathBuf>,
+    /// Mount for reading: as -o ro
+    #[arg(short, long)]
+    pub(crate) read_only: bool,
+    /// Options of the mount, separated by commas; ferroxfs mount --help lists them
+    #[arg(short = 'o', value_name = "OPTIONS")]
+    pub(crate) options: Vec<String>,
+    /// Do not wait for processes that use the volume when the program has ended: detach the mount,
+    /// which closes when the last of them is done
+    #[arg(short, long)]
+    pub(crate) lazy: bool,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
 
 /// Unmount a volume that `mount` has mounted, and wait until its image is closed
 ///

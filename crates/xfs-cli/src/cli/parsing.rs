@@ -101,6 +101,8 @@ const COMMANDS: &[SharedOptions] = &[
         json: Json::Own,
     },
     SharedOptions { commands: &["mount"], hidden: &["live", "image"], json: Json::Result },
+    // Its output is that of the program that it runs.
+    SharedOptions { commands: &["run"], hidden: &["live", "image"], json: Json::Own },
     SharedOptions { commands: &["umount", "stats"], hidden: OF_IMAGES, json: Json::Result },
     SharedOptions {
         commands: &["mounts", "completions", "man"],

@@ -81,6 +81,10 @@ const WORDS: &[(&[&str], &str)] = &[
         &["attach", "serve", "fuse", "mnt", "mount.xfs", "mount.ferroxfs"],
         "'ferroxfs mount' mounts a volume",
     ),
+    (
+        &["exec", "chroot", "with", "guestfish", "guestmount"],
+        "'ferroxfs run' runs a program in a volume",
+    ),
     (&["findmnt", "mtab", "listmounts"], "'ferroxfs mounts' lists mounts"),
     (&["search", "grep", "locate", "glob"], "'ferroxfs find' searches for files"),
     (&["usage", "size", "ncdu", "space"], "'ferroxfs du' adds up the space that files use"),

@@ -1,15 +1,10 @@
 //! `mount`: serves a volume through FUSE.
 //!
-//! Without `-f`, this process starts a second ferroxfs process, which serves the mount, and waits
-//! until that process reports that the mount is ready. If the serving process fails, it prints the
-//! message itself, and this process exits with the same code. The program starts a new process
-//! instead of forking, because a fork would lose threads that may be running already.
+//! Without `-f`, this process starts a second ferroxfs process ([`background`](super::background)),
+//! which serves the mount, and waits until the mount is ready.
 
-use std::ffi::OsString;
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use ferroxfs::OpenError;
 use ferroxfs::device::DamagedStart;
@@ -17,6 +12,7 @@ use xfs_device::{DeviceAccess, DeviceFailure, KernelUse};
 use xfs_fuse::{ACCESS_ATTRIBUTE, FuseMountOptions, MountError, MountFacts, OptionError, remount};
 use xfs_image::without_credentials;
 
+use super::background::{ServerCommand, ServerLife};
 use super::predecessor::{self, Refusal};
 use super::serve::ServeVolume;
 use super::stats::read_attribute;
@@ -32,19 +28,11 @@ use crate::sandbox::Reach;
 use crate::terminal::console::Console;
 use crate::terminal::names;
 
-/// The message with which the serving process reports that the mount is ready.
-pub(super) const READY: &[u8] = b"ready\n";
-/// The message with which the serving process reports that the mount is ready, and that parts of a
-/// damaged volume cannot be read.
-pub(super) const PARTIAL: &[u8] = b"parts\n";
-const _: () = assert!(READY.len() == PARTIAL.len());
-
 /// The command in the process that the user starts. It starts the serving process.
 struct Start {
     device: PathBuf,
     folder: PathBuf,
-    arguments: Vec<OsString>,
-    reads_only: bool,
+    server: ServerCommand,
 }
 
 /// The changes of `mount -o remount` to an existing mount.
@@ -61,7 +49,8 @@ pub(crate) fn open(
     if global.live || global.image.is_some() {
         return Err(Failure::usage("--live and --image are not for mounts"));
     }
-    let lists = option_lists(&arguments, global)?;
+    let mut lists = option_lists(&arguments.options, global)?;
+    lists.extend(arguments.damaged.then(|| "damaged".to_owned()));
     let is_remount = lists.iter().any(|list| list.split(',').any(|option| option == "remount"));
     let folder = match (&arguments.folder, is_remount) {
         (Some(folder), _) => folder.clone(),
@@ -88,15 +77,8 @@ pub(crate) fn open(
     }
     let open = options.open_options().map_err(|error| option_failure(&error))?;
     if !arguments.foreground && !arguments.background {
-        let mut words = vec!["mount".into(), "--background".into()];
-        words.push(format!("--sandbox={}", global.sandbox).into());
-        #[cfg(feature = "object_store")]
-        words.push(format!("--object-cache={}", global.object_cache).into());
-        words.extend(lists.iter().map(|list| OsString::from(format!("-o{list}"))));
-        let device = arguments.device;
-        words.extend(["--".into(), device.clone().into(), folder.clone().into()]);
-        let reads_only = options.is_read_only();
-        return Ok(Box::new(Start { device, folder, arguments: words, reads_only }));
+        let server = ServerCommand::new(&arguments.device, &lists, &options, global);
+        return Ok(Box::new(Start { device: arguments.device, folder, server }));
     }
     if arguments.foreground {
         trace::begin(arguments.verbose);
@@ -126,6 +108,7 @@ pub(crate) fn open(
         folder,
         options,
         background: arguments.background,
+        ends_with_input: arguments.ends_with_input,
         sandbox,
         requests: global.requests.clone(),
     }))
@@ -159,16 +142,15 @@ fn device_failure(device: &Path, refusal: &Refusal, options: &FuseMountOptions) 
     }
 }
 
-/// Returns the option lists of `-o`, followed by the global options in the same form.
-fn option_lists(
-    arguments: &MountArguments,
+/// Returns the option lists `given` to `-o`, followed by the global options in the same form.
+pub(super) fn option_lists(
+    given: &[String],
     global: &GlobalOptions,
 ) -> Result<Vec<String>, Failure> {
-    let mut lists = arguments.options.clone();
+    let mut lists = given.to_vec();
     lists.extend(global.partition.map(|number| format!("partition={number}")));
     lists.extend(global.offset.map(|bytes| format!("offset={bytes}")));
     lists.extend(global.no_recovery.then(|| "norecovery".to_owned()));
-    lists.extend(arguments.damaged.then(|| "damaged".to_owned()));
     lists.extend(global.logical_volume.as_ref().map(|name| format!("volume={name}")));
     let log = global.log_device.iter().map(|path| ("log-device", "logdev", path));
     let members = global.member.iter().map(|path| ("member", "member", path));
@@ -187,35 +169,20 @@ fn option_lists(
 }
 
 impl Run for Start {
-    /// Returns the rights that this process keeps: all of them. It reads no image, but starts the
-    /// process that reads it.
     fn reach(&self) -> Reach<'_> {
-        if self.reads_only { Reach::ByThread } else { Reach::Host }
+        self.server.reach()
     }
 
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let step = console.step("mounting");
-        let failed = |error: std::io::Error| Failure::new(Exit::Failed, format!("mount: {error}"));
-        let program = std::env::current_exe().map_err(failed)?;
-        let mut command = Command::new(program);
-        command.args(&self.arguments).stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(failed)?;
-        let mut said = Vec::new();
-        if let Some(stdout) = child.stdout.take() {
-            stdout.take(READY.len() as u64).read_to_end(&mut said).map_err(failed)?;
-        }
+        let started = self.server.start(&self.folder, ServerLife::UntilUnmounted)?;
         drop(step);
-        if said == READY || said == PARTIAL {
-            console.conclude_with(self.describe())?;
-            // The server has named the parts that cannot be read.
-            return match said == PARTIAL {
-                true => Err(Failure::silent(Exit::Corrupt)),
-                false => Ok(()),
-            };
+        console.conclude_with(self.describe())?;
+        // The server has named the parts that cannot be read.
+        match started.is_partial {
+            true => Err(Failure::silent(Exit::Corrupt)),
+            false => Ok(()),
         }
-        // The server has reported the reason on standard error.
-        let code = child.wait().map_err(failed)?.code();
-        Err(Failure::silent(code.and_then(Exit::of_code).unwrap_or(Exit::Failed)))
     }
 }
 
@@ -226,7 +193,7 @@ impl Start {
         let (device, folder) = (self.device.as_os_str(), self.folder.as_os_str());
         json::insert_name(&mut object, "image", device.as_bytes());
         json::insert_name(&mut object, "mount_point", folder.as_bytes());
-        object.insert("read_only".to_owned(), self.reads_only.into());
+        object.insert("read_only".to_owned(), self.server.reads_only().into());
         object
     }
 }
@@ -263,7 +230,7 @@ impl Run for Remount {
     }
 }
 
-fn option_failure(error: &OptionError) -> Failure {
+pub(super) fn option_failure(error: &OptionError) -> Failure {
     let exit = if error.is_refusal() { Exit::Refused } else { Exit::Usage };
     let failure = Failure::new(exit, error.to_string());
     match error {

@@ -19,8 +19,9 @@ use xfs_fuse::{
     Opcode, Reply, Request, Server, TreeServer, Unmounted, WaitOutcome, is_mount_point,
 };
 
+use super::background::{PARTIAL, READY, await_end_of_starter};
 use super::damaged::DamagedTree;
-use super::mount::{PARTIAL, READY, mount_failure};
+use super::mount::mount_failure;
 use crate::cli::options::SandboxWhen;
 use crate::damaged::volume::DamagedImage;
 use crate::exit::Exit;
@@ -44,6 +45,8 @@ pub(super) struct ServeVolume {
     pub(super) folder: PathBuf,
     pub(super) options: FuseMountOptions,
     pub(super) background: bool,
+    /// Whether the mount ends when the process that started this one ends.
+    pub(super) ends_with_input: bool,
     pub(super) sandbox: SandboxWhen,
     /// The requests for an image on a web or S3 server.
     pub(super) requests: Requests,
@@ -225,7 +228,7 @@ impl ServeVolume {
         MountStart { signals, is_partial }: MountStart,
         console: &mut Console,
     ) -> Result<(), Failure> {
-        let Self { devices, device, folder, options, background, .. } = self;
+        let Self { devices, device, folder, options, background, ends_with_input, .. } = self;
         drop(devices);
         let source = device.canonicalize().unwrap_or_else(|_| device.clone());
         let service = options.service();
@@ -241,7 +244,8 @@ impl ServeVolume {
             console.note(format!("{shown}: hides the mount there until it is unmounted"));
         }
         let _ = tell.send(mount.halter());
-        let announced = announce(background, is_partial, console);
+        let bound = if ends_with_input { halt_with_starter(mount.halter()) } else { Ok(()) };
+        let announced = bound.and_then(|()| announce(background, is_partial, console));
         let log = (background && announced.is_ok()).then(log_to_system);
         // A reader of the system log does not know the folder that a relative name would start
         // from.
@@ -333,6 +337,18 @@ fn watch(mut signals: Signals, told: Receiver<Halter>) -> Result<JoinHandle<()>,
         }
     });
     watcher.map_err(|error| no_thread(&error))
+}
+
+/// Starts a thread that stops the mount when the process ends that started this one. The thread
+/// ends with this process.
+fn halt_with_starter(halter: Halter) -> Result<(), Failure> {
+    let wait = move || {
+        if await_end_of_starter() {
+            halter.halt();
+        }
+    };
+    let started = Builder::new().name("starter".to_owned()).spawn(wait);
+    started.map(drop).map_err(|error| no_thread(&error))
 }
 
 /// Reports to the service manager that the mount is ready. In the background, also leaves the

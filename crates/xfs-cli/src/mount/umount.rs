@@ -24,13 +24,15 @@ use crate::run::Run;
 use crate::sandbox::Reach;
 use crate::terminal::console::Console;
 use crate::terminal::tally::Work;
-use serving::{Ending, MountAccess, Serving};
+pub(super) use serving::Ending;
+use serving::{MountAccess, Serving};
 
-struct Umount {
-    folder: PathBuf,
-    when: Unmount,
+/// The end of a mount.
+pub(super) struct Umount {
+    pub(super) folder: PathBuf,
+    pub(super) when: Unmount,
     /// Whether to unmount even if changes cannot be made durable.
-    force: bool,
+    pub(super) force: bool,
 }
 
 /// Finds the folder of the mount and returns the command, ready to run. The folder is not opened,
@@ -75,7 +77,7 @@ impl Run for Umount {
 }
 
 impl Umount {
-    fn failed(&self, error: &io::Error) -> Failure {
+    pub(super) fn failed(&self, error: &io::Error) -> Failure {
         Failure::host(self.folder.as_os_str(), error)
     }
 
@@ -89,7 +91,7 @@ impl Umount {
 
     /// Makes all changes in the kernel and the server durable. Does nothing if the root of the
     /// mount cannot be opened: the way in which the server ends then shows the same failure later.
-    fn sync(&self, console: &mut Console) -> Result<(), Failure> {
+    pub(super) fn sync(&self, console: &mut Console) -> Result<(), Failure> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(root) = rustix::fs::open(&self.folder, flags, Mode::empty()) else { return Ok(()) };
         // The kernel has dropped the data that it could not write, and a mount that stays would not
@@ -114,7 +116,8 @@ impl Umount {
         }
     }
 
-    fn judge(&self, ending: &Ending, console: &mut Console) -> Result<(), Failure> {
+    /// Returns the failure of a mount that has not ended well.
+    pub(super) fn judge(&self, ending: &Ending, console: &mut Console) -> Result<(), Failure> {
         let failed = |exit, message: &str| {
             let shown =
                 crate::terminal::names::in_message(self.folder.as_os_str().as_encoded_bytes());
@@ -154,6 +157,6 @@ impl Umount {
 
 /// Returns whether unmounting failed because the mount is in use. The program fusermount3 states
 /// this reason only in its message.
-fn is_busy(error: &io::Error) -> bool {
+pub(super) fn is_busy(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::BUSY) || error.to_string().contains("busy")
 }

@@ -26,6 +26,7 @@ mod postgres;
 mod refusals;
 mod repository;
 mod rings;
+mod running;
 mod streams;
 mod succession;
 mod user;
@@ -104,6 +105,7 @@ fn main() -> ExitCode {
     trials.extend(prepared().into_iter().chain(permissions::trials()));
     trials.extend(rings::trials().into_iter().chain(succession::trials()));
     trials.extend(listing::trials().into_iter().chain(media::trials()).chain(writers::trials()));
+    trials.extend(running::trials());
     run(trials)
 }
 

@@ -460,6 +460,18 @@ pub(super) static EXAMPLES: &[ManualEntry] = &[
         &["ferroxfs-umount(1)", "ferroxfs-mounts(1)", "ferroxfs-stats(1)", "mount(8)", "fuse(8)"],
     ),
     entry(
+        "run",
+        &[
+            ("ferroxfs run disk.img -- sh -c 'du -sh .'", "run a program in the volume"),
+            ("ferroxfs run -r disk.img -- find . -newer ./etc/hosts", "the same, for reading only"),
+            (
+                "ferroxfs run disk.img -- sh -c 'rsync -a /srv/tree/ \"$FERROXFS_MOUNT\"'",
+                "update a volume from a directory of the host",
+            ),
+        ],
+        &["ferroxfs-mount(1)", "ferroxfs-umount(1)", "env(1)"],
+    ),
+    entry(
         "umount",
         &[
             ("ferroxfs umount /mnt", "unmount, and wait until the image is closed"),

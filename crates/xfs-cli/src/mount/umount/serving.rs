@@ -58,7 +58,7 @@ pub(super) struct Serving {
 
 /// How the server of a mount ended.
 #[derive(Debug)]
-pub(super) enum Ending {
+pub(in crate::mount) enum Ending {
     Well,
     /// The server process ended with an exit status that means a failure.
     Badly(ExitStatus),
