@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use xfs_alloc::{RealtimeSpace, VolumeCounters, available_blocks};
+use xfs_alloc::{FreeSpaceClearing, RealtimeSpace, VolumeCounters, available_blocks};
 use xfs_format::IncompatFeatures;
 use xfs_format::inode::InodeFlags;
 use xfs_quota::{Quota, QuotaType, Usage};
@@ -86,6 +86,18 @@ impl Space {
     }
 }
 
+/// How free blocks become zeros.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FreeSpaceZeros {
+    /// As holes of the image file; where its host or the device cannot make holes, as written
+    /// zeros.
+    #[default]
+    Holes,
+    /// As written zeros, so that the space stays allocated on the host. A hole stays a hole.
+    Written,
+}
+
 impl Volume {
     /// Discards the free space in a range of the device, in extents of at least `minimum_bytes`,
     /// and returns how many bytes were discarded. The volume stays in use meanwhile. Earlier
@@ -99,6 +111,31 @@ impl Volume {
     /// device's error, after a part may have been discarded; the error of the log.
     #[doc(alias = "FITRIM")]
     pub fn trim(&self, range: Range<u64>, minimum_bytes: u64) -> Result<u64> {
+        self.clear_free_space(range, minimum_bytes, FreeSpaceClearing::Discard)
+    }
+
+    /// Makes all free blocks read as zeros, and returns their number of bytes. A file gets holes,
+    /// if its host can make holes. [`FreeSpaceZeros::Written`] writes zeros instead. The volume
+    /// stays in use meanwhile. Earlier changes are made durable first. Blocks in zones that hold other
+    /// blocks of files stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`trim`](Self::trim).
+    pub fn zero_free_space(&self, zeros: FreeSpaceZeros) -> Result<u64> {
+        let clearing = match zeros {
+            FreeSpaceZeros::Holes => FreeSpaceClearing::Holes,
+            FreeSpaceZeros::Written => FreeSpaceClearing::Zeros,
+        };
+        self.clear_free_space(0..u64::MAX, 0, clearing)
+    }
+
+    fn clear_free_space(
+        &self,
+        range: Range<u64>,
+        minimum_bytes: u64,
+        clearing: FreeSpaceClearing,
+    ) -> Result<u64> {
         self.require(Capabilities::SYS_ADMIN)?;
         let guard = self.volume_ref().mount()?.write_guard();
         let journal = &guard.mount().journal;
@@ -106,7 +143,7 @@ impl Volume {
         let block = u64::from(geometry.block_size);
         let blocks = range.start.div_ceil(block)..range.end / block;
         let minimum = u32::try_from(minimum_bytes.div_ceil(block)).unwrap_or(u32::MAX);
-        let discarded = xfs_alloc::discard_free_space(journal, blocks, minimum)?;
+        let discarded = xfs_alloc::discard_free_space(journal, blocks, minimum, clearing)?;
         Ok(discarded << geometry.block_log)
     }
 }

@@ -1,12 +1,15 @@
-//! Discarding free blocks of a volume on request.
+//! Discarding free blocks of a volume on request, or clearing them to zeros.
 //!
-//! Owns: the loop over the groups, and the place of the realtime section in the range. Does **not**
-//! own which blocks may be discarded (`group/discard.rs`, `realtime/discard.rs`).
+//! Owns: the loop over the groups, the place of the realtime section in the range, and what happens
+//! to the bytes. Does **not** own which blocks may be discarded (`group/discard.rs`,
+//! `realtime/discard.rs`).
 
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
 use xfs_buffer::Result;
+use xfs_device::{BlockDevice, Durability};
 use xfs_format::AgNumber;
 use xfs_format::reservation::TransactionKind;
 use xfs_trans::Journal;
@@ -15,8 +18,57 @@ use crate::group::GroupSpace;
 use crate::realtime::RealtimeSpace;
 use crate::space::AllocatorState;
 
-/// Discards free extents within a range of blocks of the volume, in runs of at least
-/// `minimum_blocks`. Returns the number of blocks discarded. The blocks of the realtime section
+/// The number of bytes that are read at a time to find those that are not zero.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// The treatment of the bytes of free blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FreeSpaceClearing {
+    /// The device may forget them. Later reads return undefined bytes. A device that supports no
+    /// discards does nothing.
+    Discard,
+    /// They read as zeros. A file gets holes, if its host can make holes; otherwise zeros are
+    /// written.
+    Holes,
+    /// They read as zeros. Zeros are written over other bytes, so that the space stays allocated.
+    Zeros,
+}
+
+impl FreeSpaceClearing {
+    /// Clears a range of bytes of a device.
+    pub(crate) fn clear(
+        self,
+        device: &dyn BlockDevice,
+        offset: u64,
+        length: u64,
+    ) -> io::Result<()> {
+        match self {
+            Self::Discard => device.discard(offset, length),
+            Self::Holes => device.write_zeros(offset, length),
+            Self::Zeros => overwrite_with_zeros(device, offset, length),
+        }
+    }
+}
+
+/// Writes zeros over the parts of a range that hold other bytes. A hole of a file stays a hole.
+fn overwrite_with_zeros(device: &dyn BlockDevice, offset: u64, length: u64) -> io::Result<()> {
+    let mut bytes = vec![0; usize::try_from(length.min(PIECE_BYTES)).unwrap_or(usize::MAX)];
+    let (mut at, end) = (offset, offset + length);
+    while at < end {
+        let count = (end - at).min(bytes.len() as u64);
+        let piece = bytes.get_mut(..count as usize).expect("a piece is as long as the buffer");
+        device.read_at(piece, at)?;
+        if piece.iter().any(|byte| *byte != 0) {
+            piece.fill(0);
+            device.write_at(piece, at, Durability::Cached)?;
+        }
+        at += count;
+    }
+    Ok(())
+}
+
+/// Discards or clears free extents within a range of blocks of the volume, in runs of at least
+/// `minimum_blocks`. Returns the number of these blocks. The blocks of the realtime section
 /// follow those of the data section in the range, as in the kernel. A zone counts as free if it is
 /// empty.
 ///
@@ -31,6 +83,7 @@ pub fn discard_free_space(
     journal: &Arc<Journal>,
     blocks: Range<u64>,
     minimum_blocks: u32,
+    clearing: FreeSpaceClearing,
 ) -> Result<u64> {
     // Blocks that were freed a moment ago can then be discarded too.
     journal.force_all()?;
@@ -44,7 +97,7 @@ pub fn discard_free_space(
         let (mut start, end) = (Some(within(blocks.start)), within(blocks.end));
         while let Some(from) = start.filter(|from| *from < end) {
             let turn = with_group(journal, number, |tx, group| {
-                group.discard_free(tx, from..end, minimum_blocks.max(1))
+                group.discard_free(tx, from..end, minimum_blocks.max(1), clearing)
             })?;
             discarded += turn.blocks;
             start = turn.next;
@@ -53,7 +106,7 @@ pub fn discard_free_space(
     let Some(space) = RealtimeSpace::of(journal) else { return Ok(discarded) };
     let within = |block: u64| block.saturating_sub(geometry.data_blocks);
     let section = within(blocks.start)..within(blocks.end).min(geometry.realtime.blocks);
-    Ok(discarded + space.discard_free(journal, &section, minimum_blocks.into())?)
+    Ok(discarded + space.discard_free(journal, &section, minimum_blocks.into(), clearing)?)
 }
 
 /// Turns on discards of freed blocks. From then on, once a free is durable, the blocks are

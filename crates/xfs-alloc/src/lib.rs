@@ -46,7 +46,7 @@ pub use deferred::{
     FileMapping, defer_convert, defer_free, defer_free_realtime, defer_map, defer_share,
     defer_stage, defer_unmap, defer_unshare, defer_unstage, resume,
 };
-pub use discard::{discard_free_space, discard_remaining, enable_discard};
+pub use discard::{FreeSpaceClearing, discard_free_space, discard_remaining, enable_discard};
 pub use extent::BlockExtent;
 pub use grow::grow;
 pub use headers::{AgHeaders, read_agf, read_agi, read_free_list};

@@ -62,7 +62,7 @@ pub(crate) use shell::{CompleteArguments, CompletionsArguments, ManArguments, Ma
 pub(crate) use structures::{DumpArguments, DumpBtree, DumpStructure, LogArguments};
 pub(crate) use volume::{
     FstrimArguments, GrowfsArguments, LabelArguments, RecoverArguments, RepairArguments,
-    UuidArguments,
+    UuidArguments, ZapArguments,
 };
 
 /// Read, check and change XFS images without mounting them.
@@ -129,6 +129,7 @@ pub(crate) enum Command {
     Setfacl(SetfaclArguments),
     Setfattr(SetfattrArguments),
     Fstrim(FstrimArguments),
+    Zap(ZapArguments),
     Label(LabelArguments),
     Uuid(UuidArguments),
     Growfs(GrowfsArguments),

@@ -46,6 +46,7 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Setfacl(arguments) => edit::setfacl::open(&arguments, options),
         Command::Setfattr(arguments) => edit::setfattr::open(&arguments, options),
         Command::Fstrim(arguments) => volume::fstrim::open(&arguments, options),
+        Command::Zap(arguments) => volume::zap::open(&arguments, options),
         Command::Label(arguments) => volume::label::open(&arguments, options),
         Command::Growfs(arguments) => volume::growfs::open(&arguments, options),
         Command::Uuid(arguments) => volume::uuid::open(&arguments, options),

@@ -103,10 +103,10 @@ pub(crate) fn end(exit: Exit) {
     }
 }
 
-/// Returns those of the signals that the program was not started to ignore, because a signal that
-/// is ignored stays ignored (I2).
+/// Returns those of the signals that the program was not started to ignore.
 pub(crate) fn not_ignored(wanted: &[i32]) -> Vec<i32> {
     let ignored = ignored();
+    // A signal that is ignored stays ignored (I2).
     wanted.iter().copied().filter(|signal| ignored >> (signal - 1) & 1 == 0).collect()
 }
 

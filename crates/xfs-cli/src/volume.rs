@@ -10,3 +10,4 @@ mod occupied;
 pub(crate) mod recover;
 pub(crate) mod repair;
 pub(crate) mod uuid;
+pub(crate) mod zap;

@@ -10,6 +10,7 @@
 //! | grow | [`grow`] | [`GrowError`] |
 //! | grow a realtime section | [`grow_realtime`] | [`RealtimeGrowthError`] |
 //! | shrink | [`shrink`] | [`Shrunk`], [`ShrinkError`], [`ShrinkLimit`] |
+//! | make free space read as zeros | [`zero_free_space`] | [`FreeSpaceZeros`] |
 //! | copy the device of an open volume | [`freeze`], [`thaw`] | |
 //! | stop at once | [`shut_down`] | [`Shutdown`] |
 //! | choose how soon changes are durable | [`OpenOptions::upkeep`] | [`Upkeep`] |
@@ -36,6 +37,7 @@
 //! [`grow`]: crate::Volume::grow
 //! [`grow_realtime`]: crate::device::Devices::grow_realtime
 //! [`shrink`]: crate::device::Devices::shrink
+//! [`zero_free_space`]: crate::Volume::zero_free_space
 //! [`freeze`]: crate::Volume::freeze
 //! [`thaw`]: crate::Volume::thaw
 //! [`shut_down`]: crate::Volume::shut_down
@@ -47,6 +49,7 @@
 //! [`drop_caches`]: crate::Volume::drop_caches
 
 pub use crate::open::{RealtimeGrowthError, ShrinkError, ShrinkLimit, Shrunk};
+pub use crate::space::FreeSpaceZeros;
 pub use crate::volume::GrowError;
 pub use crate::volume_ref::Staleness;
 pub use xfs_format::superblock::Label;

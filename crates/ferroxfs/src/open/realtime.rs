@@ -259,4 +259,8 @@ impl BlockDevice for FlushedTogether {
     fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
         self.data.discard(offset, length)
     }
+
+    fn write_zeros(&self, offset: u64, length: u64) -> io::Result<()> {
+        self.data.write_zeros(offset, length)
+    }
 }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use ferroxfs::OpenOptions;
+use ferroxfs::admin::FreeSpaceZeros;
 use ferroxfs::contents::ForkKind;
+use ferroxfs::{OpenOptions, Volume};
 use xfs_testkit::{RecordingDevice, Request};
 use xfs_trans::testing::superblock;
 
@@ -32,6 +33,7 @@ fn check_trim(extent_kib: u64, further: &[(char, &str)]) {
     for index in (1..8).step_by(2) {
         volume.remove_file(format!("/f{index}")).unwrap();
     }
+    check_zeros(&volume, &disks);
     assert!(discards(&recorder).is_empty());
     assert_eq!(volume.trim(DATA_BYTES..u64::MAX, REALTIME_BYTES).unwrap(), 0);
     let part = volume.trim(DATA_BYTES..DATA_BYTES + (2 << 20), 0).unwrap();
@@ -62,6 +64,33 @@ fn check_trim(extent_kib: u64, further: &[(char, &str)]) {
     disks.repair();
     let again = disks.options(&OpenOptions::new()).unwrap();
     assert_eq!(again.read("/f0").unwrap(), vec![1; 300_000]);
+}
+
+/// Returns whether a block of the realtime device has these contents.
+fn holds(disks: &Disks, contents: &[u8; 4096]) -> bool {
+    let mut block = [0; 4096];
+    (0..disks.realtime.length_bytes()).step_by(block.len()).any(|at| {
+        disks.realtime.read_at(&mut block, at).unwrap();
+        block == *contents
+    })
+}
+
+/// Makes the free extents read as zeros. Checks that the contents of removed files are gone, and
+/// that the other files stay.
+fn check_zeros(volume: &Volume, disks: &Disks) {
+    // A removal keeps the bytes.
+    assert!(holds(disks, &[2; 4096]), "the contents of a removed file are there");
+    for zeros in [FreeSpaceZeros::Written, FreeSpaceZeros::Holes] {
+        assert!(volume.zero_free_space(zeros).unwrap() > 0);
+        for index in 0..8_u8 {
+            let is_kept = index % 2 == 0;
+            assert_eq!(holds(disks, &[index + 1; 4096]), is_kept, "contents of {index}");
+        }
+    }
+    for index in (0..8_u8).step_by(2) {
+        let file = volume.open_file(format!("/f{index}")).unwrap();
+        assert!(contents(&file) == vec![index + 1; 300_000], "contents of {index}");
+    }
 }
 
 #[test]

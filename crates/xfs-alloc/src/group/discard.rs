@@ -1,7 +1,7 @@
-//! Discarding free blocks of a group.
+//! Discarding free blocks of a group, or clearing them to zeros.
 //!
-//! Owns: the choice of the blocks. Does **not** own the time of the discard. On a device that
-//! supports no discards nothing happens.
+//! Owns: the choice of the blocks. Does **not** own the time of the discard, or what happens to the
+//! bytes ([`FreeSpaceClearing`]).
 //!
 //! # Invariants
 //!
@@ -20,6 +20,7 @@ use xfs_trans::Transaction;
 
 use super::GroupSpace;
 use super::search::Search;
+use crate::discard::FreeSpaceClearing;
 
 /// Number of free extents that are examined before the group's latch is released to other threads.
 const TURN_EXTENTS: usize = 64;
@@ -34,13 +35,15 @@ pub(crate) struct Discarded {
 }
 
 impl GroupSpace {
-    /// Discards the free blocks in a range of the group, in extents of at least `minimum` blocks.
+    /// Discards or clears the free blocks in a range of the group, in extents of at least `minimum`
+    /// blocks.
     /// Stops after `TURN_EXTENTS` extents.
     pub(crate) fn discard_free(
         &self,
         tx: &Transaction<'_>,
         range: Range<u32>,
         minimum: u32,
+        clearing: FreeSpaceClearing,
     ) -> Result<Discarded> {
         let mut cursor = Search::new(tx, self).by_block()?;
         let mut next = match cursor.seek(Seek::AtOrBefore(AgBlock(range.start)))? {
@@ -57,7 +60,7 @@ impl GroupSpace {
                 // I1: the extent is free by the btree, and these parts are not busy.
                 let usable: Vec<_> = self.state.lock().busy.usable(inside).collect();
                 for part in usable.into_iter().filter(|part| part.len() as u64 >= minimum.into()) {
-                    self.discard(tx, &part)?;
+                    self.discard(tx, &part, clearing)?;
                     blocks += part.len() as u64;
                 }
             }
@@ -80,20 +83,26 @@ impl GroupSpace {
         for range in expired {
             let mut start = Some(range.start);
             while let Some(from) = start {
-                let turn = self.discard_free(tx, from..range.end, 1);
+                let discard = FreeSpaceClearing::Discard;
+                let turn = self.discard_free(tx, from..range.end, 1, discard);
                 start = turn.ok().and_then(|turn| turn.next);
             }
         }
     }
 
-    /// Discards the blocks of `part`. `self` keeps the group's header latched meanwhile, so that no
-    /// thread allocates the blocks.
-    fn discard(&self, tx: &Transaction<'_>, part: &Range<u32>) -> Result<()> {
+    /// Discards or clears the blocks of `part`. `self` keeps the group's header latched meanwhile,
+    /// so that no thread allocates the blocks.
+    fn discard(
+        &self,
+        tx: &Transaction<'_>,
+        part: &Range<u32>,
+        clearing: FreeSpaceClearing,
+    ) -> Result<()> {
         let geometry = tx.geometry();
         let at = geometry.ag_block_disk_addr(self.number, AgBlock(part.start));
         let length_bytes = (part.len() as u64) << geometry.block_log;
         let offset = at.0.saturating_mul(BASIC_BLOCK_BYTES.into());
-        tx.cache().device().discard(offset, length_bytes).map_err(|source| {
+        clearing.clear(&**tx.cache().device(), offset, length_bytes).map_err(|source| {
             let at = DiskAddr(at.0);
             IoError::new("discard", at, length_bytes, source).into()
         })

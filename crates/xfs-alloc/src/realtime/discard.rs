@@ -1,7 +1,8 @@
-//! Discarding the free space of a realtime section on request, and zones that were reset.
+//! Discarding or clearing the free space of a realtime section on request, and discarding zones
+//! that were reset.
 //!
-//! Owns: the choice of the extents and zones. Does **not** own the time of the discard. On a device
-//! that supports no discards nothing happens.
+//! Owns: the choice of the extents and zones. Does **not** own the time of the discard, or what
+//! happens to the bytes ([`FreeSpaceClearing`]).
 //!
 //! A discarded extent is free in the bitmap at that moment, and not busy: its freeing is durable.
 //! The group is locked during the discard, so that no thread takes the extent. A discarded zone is
@@ -19,21 +20,23 @@ use super::group::{ExtentBytes, RealtimeGroup};
 use super::runs::FreeRuns;
 use super::words::CachedWords;
 use super::{RealtimeSpace, ZoneCollection};
+use crate::discard::FreeSpaceClearing;
 
 /// Number of free runs that are discarded before the group is released to other threads.
 const TURN_RUNS: usize = 64;
 
-/// A range of extents of a group to discard, in runs of at least `minimum` extents.
+/// A range of extents of a group to discard or to clear, in runs of at least `minimum` extents.
 struct DiscardRange {
     extents: Range<u64>,
     minimum: u64,
     bytes: ExtentBytes,
+    clearing: FreeSpaceClearing,
 }
 
 impl RealtimeSpace {
-    /// Discards the free extents in a range of blocks of the section, in runs of at least
-    /// `minimum_blocks`. In a zoned section, discards the empty zones in the range. The caller has
-    /// forced the log. Returns the number of blocks discarded.
+    /// Discards or clears the free extents in a range of blocks of the section, in runs of at least
+    /// `minimum_blocks`. In a zoned section, does so with the empty zones in the range. The caller
+    /// has forced the log. Returns the number of these blocks.
     ///
     /// # Errors
     ///
@@ -43,9 +46,10 @@ impl RealtimeSpace {
         journal: &Arc<Journal>,
         blocks: &Range<u64>,
         minimum_blocks: u64,
+        clearing: FreeSpaceClearing,
     ) -> Result<u64> {
         if self.has_zones() {
-            return self.discard_empty_zones(journal, blocks, minimum_blocks);
+            return self.discard_empty_zones(journal, blocks, minimum_blocks, clearing);
         }
         let (geometry, unit) = (journal.geometry(), self.extent_blocks());
         let mut discarded = 0;
@@ -57,7 +61,7 @@ impl RealtimeSpace {
             let extents =
                 within(blocks.start).div_ceil(unit)..(within(blocks.end) / unit).min(length);
             let minimum = minimum_blocks.div_ceil(unit).max(1);
-            let mut rest = DiscardRange { extents, minimum, bytes };
+            let mut rest = DiscardRange { extents, minimum, bytes, clearing };
             while !rest.extents.is_empty() {
                 let mut tx = journal.begin(TransactionKind::ChangeInode, 0)?;
                 self.group(number).lock(&mut tx);
@@ -86,6 +90,7 @@ impl RealtimeSpace {
         journal: &Arc<Journal>,
         blocks: &Range<u64>,
         minimum_blocks: u64,
+        clearing: FreeSpaceClearing,
     ) -> Result<u64> {
         let collection = ZoneCollection::of(journal)?;
         let guard = collection.begin()?;
@@ -99,7 +104,7 @@ impl RealtimeSpace {
             if !is_inside || length < minimum_blocks {
                 continue;
             }
-            let done = zones.while_empty(number, || self.discard_zone(journal, number));
+            let done = zones.while_empty(number, || self.discard_zone(journal, number, clearing));
             if done.transpose()?.is_some() {
                 discarded += length;
             }
@@ -107,11 +112,16 @@ impl RealtimeSpace {
         Ok(discarded)
     }
 
-    /// Discards the blocks of a zone, which no file has.
-    pub(super) fn discard_zone(&self, journal: &Journal, number: u32) -> Result<()> {
+    /// Discards or clears the blocks of a zone, which no file has.
+    pub(super) fn discard_zone(
+        &self,
+        journal: &Journal,
+        number: u32,
+        clearing: FreeSpaceClearing,
+    ) -> Result<()> {
         let geometry = journal.geometry();
         let Some(bytes) = self.bytes_of(geometry, number as usize) else { return Ok(()) };
-        discard(journal, bytes.of(&(0..geometry.realtime.group_length(number))))
+        discard(journal, bytes.of(&(0..geometry.realtime.group_length(number))), clearing)
     }
 }
 
@@ -131,7 +141,7 @@ impl RealtimeGroup {
             for part in self.durably_free(tx.journal(), free) {
                 let count = part.end - part.start;
                 if count >= range.minimum {
-                    discard(tx.journal(), range.bytes.of(&part))?;
+                    discard(tx.journal(), range.bytes.of(&part), range.clearing)?;
                     discarded += count;
                 }
             }
@@ -140,11 +150,11 @@ impl RealtimeGroup {
     }
 }
 
-/// Discards a range of bytes of the realtime device.
-fn discard(journal: &Journal, bytes: Range<u64>) -> Result<()> {
+/// Discards or clears a range of bytes of the realtime device.
+fn discard(journal: &Journal, bytes: Range<u64>, clearing: FreeSpaceClearing) -> Result<()> {
     let Some(device) = journal.cache().realtime_device() else { return Ok(()) };
     let (offset, length) = (bytes.start, bytes.end - bytes.start);
-    device.discard(offset, length).map_err(|source| {
+    clearing.clear(&**device, offset, length).map_err(|source| {
         let at = DiskAddr(offset / u64::from(xfs_format::BASIC_BLOCK_BYTES));
         IoError::new("discard", at, length, source).into()
     })

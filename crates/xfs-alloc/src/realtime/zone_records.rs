@@ -27,6 +27,7 @@ use super::tree::edit_tree;
 use super::words::SpaceFiles;
 use super::work::{InGroup, in_group, latch, space_of};
 use super::zones::{CollectionStep, TakenBlocks, ZoneBlocks, ZoneUse, Zones};
+use crate::discard::FreeSpaceClearing;
 use crate::extent::BlockExtent;
 
 /// Number of records of a zone that are read at once.
@@ -333,7 +334,11 @@ impl<'a> ZoneCollection<'a> {
                 for zone in zones {
                     if discards(self.journal) {
                         // A discard is only a hint: its error is ignored.
-                        drop(self.space.discard_zone(self.journal, zone));
+                        drop(self.space.discard_zone(
+                            self.journal,
+                            zone,
+                            FreeSpaceClearing::Discard,
+                        ));
                     }
                     self.space.zones()?.reset(zone);
                 }

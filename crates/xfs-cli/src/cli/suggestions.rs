@@ -71,7 +71,8 @@ const WORDS: &[(&[&str], &str)] = &[
         &["xfs_growfs", "resize", "grow", "extend", "expand", "resize2fs"],
         "'ferroxfs growfs' makes a volume larger",
     ),
-    (&["trim", "discard", "sparsify", "blkdiscard"], "'ferroxfs fstrim' gives free space back"),
+    (&["trim", "discard", "blkdiscard"], "'ferroxfs fstrim' gives free space back"),
+    (&["sparsify", "virt-sparsify", "zerofree", "zero"], "'ferroxfs zap' clears free space"),
     (&["rename", "move", "ren"], "'ferroxfs mv' renames files"),
     (
         &["unmount", "eject", "detach", "unmnt", "fusermount", "fusermount3"],

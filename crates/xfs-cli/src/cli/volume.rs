@@ -29,6 +29,20 @@ pub(crate) struct FstrimArguments {
     pub(crate) json: JsonOption,
 }
 
+/// Make free space read as zeros, so that copies of an image compress well and transfer fast
+///
+/// The free space of an image file becomes holes, if the host can make holes; otherwise zeros are
+/// written. On a device, the kernel writes zeros. A dirty log is replayed first. Blocks of files,
+/// metadata and the log stay as they are.
+#[derive(Args, Debug)]
+pub(crate) struct ZapArguments {
+    /// The image or device
+    pub(crate) image: PathBuf,
+    /// Write zeros over other bytes instead of making holes, so that the file keeps its space
+    #[arg(long)]
+    pub(crate) zero: bool,
+}
+
 /// Show or set the label of a volume
 #[derive(Args, Debug)]
 pub(crate) struct LabelArguments {

@@ -232,11 +232,12 @@ impl MountFolder {
         Ok(Self { path: made.keep(), is_temporary: true })
     }
 
-    /// Removes a temporary directory (I1).
+    /// Removes a temporary directory.
     fn remove(&self) -> Result<(), Failure> {
         if !self.is_temporary {
             return Ok(());
         }
+        // I1: rmdir(2) fails if the volume is still mounted there.
         match fs::remove_dir(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(Failure::host(self.path.as_os_str(), &error))

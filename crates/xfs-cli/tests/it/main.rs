@@ -54,6 +54,7 @@ mod terminals;
 mod torn_logs;
 mod trees;
 mod untouched;
+mod zapping;
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -16,6 +16,7 @@ mod layers;
 mod load;
 mod minimize;
 mod prototype;
+mod zap;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -58,6 +59,10 @@ fn main() -> ExitCode {
             minimize::smallest_volume_is_written_and_grown,
         ),
         Trial::new("prototype_makes_the_same_tree_as_mkfs_xfs", prototype::matches_mkfs_xfs),
+        Trial::new(
+            "free_space_of_a_device_reads_as_zeros",
+            zap::free_space_of_a_device_reads_as_zeros,
+        ),
         Trial::new(
             "layers_of_a_container_image_match_the_specification",
             layers::match_the_specification,

@@ -269,6 +269,14 @@ pub(super) static EXAMPLES: &[ManualEntry] = &[
         &["fstrim(8)"],
     ),
     entry(
+        "zap",
+        &[
+            ("ferroxfs zap disk.img", "make holes of the free space of an image file"),
+            ("ferroxfs zap --zero disk.img", "write zeros instead"),
+        ],
+        &["ferroxfs-fstrim(1)", "ferroxfs-metadump(1)", "fallocate(1)"],
+    ),
+    entry(
         "label",
         &[
             ("ferroxfs label disk.img", "show the label"),
