@@ -16,6 +16,7 @@ use xfs_format::{
 use crate::action::Action;
 use crate::damage::Damage;
 use crate::error::RepairError;
+use crate::model::holds_something;
 use crate::patient::Patient;
 
 /// The name of this rule in plans and messages.
@@ -34,6 +35,7 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
         superblock.incompat.remove(IncompatFeatures::NEEDSREPAIR);
         superblock.geometry.incompat.remove(IncompatFeatures::NEEDSREPAIR);
     }
+    let wrong_codes = drop_wrong_inodes(patient, damage, &mut superblock);
     let mut superblock = with_realtime_inodes(patient, superblock);
     let stated_root = superblock.metadata_directory_inode;
     superblock.metadata_directory_inode = metadata_root(patient, &superblock);
@@ -56,10 +58,11 @@ pub(crate) fn run(patient: &mut Patient, damage: &Damage) -> Result<(), RepairEr
         write(patient, AgNumber(0), &superblock)?;
         patient.act(Action::new(RULE, Place::of_group(AgNumber(0)), quota_codes, QUOTA_KEPT));
     }
-    if is_marked || !first.is_empty() || !holds(patient, AgNumber(0)) {
+    let has_findings = !first.is_empty() || !wrong_codes.is_empty();
+    if is_marked || has_findings || !holds(patient, AgNumber(0)) {
         write(patient, AgNumber(0), &superblock)?;
         let mut codes: Vec<Code> = damage.volume.iter().map(|finding| finding.code).collect();
-        codes.extend(first);
+        codes.extend(first.into_iter().chain(wrong_codes));
         let keeps = "all fields of the superblock, from its sector or its copies";
         patient.act(Action::new(RULE, Place::of_group(AgNumber(0)), codes, keeps));
     }
@@ -93,10 +96,47 @@ const fn clear_unused(superblock: &mut Superblock) {
 /// The flags for the state of quota that a volume of version 5 may have.
 const KNOWN_QUOTA_FLAGS: u16 = 0x7cf;
 
+/// Takes the numbers of realtime and quota inodes out of the superblock at which no inode is in
+/// use. Returns the codes of the findings about these numbers.
+fn drop_wrong_inodes(
+    patient: &mut Patient,
+    damage: &Damage,
+    superblock: &mut Superblock,
+) -> Vec<Code> {
+    // A metadata directory has the names of these inodes.
+    if superblock.has_incompat(IncompatFeatures::METADIR) {
+        return Vec::new();
+    }
+    let mut is_wrong = |number: InodeNumber| {
+        damage.codes_of(number).contains(&Code::DirTarget)
+            && (!patient.has_inode(number)
+                || matches!(patient.evidence().inode(number).state,
+                    // An inode that holds something has lost its mode only.
+                    InodeState::Free(core) if !holds_something(&core)))
+    };
+    let mut codes = Vec::new();
+    for place in [&mut superblock.realtime_bitmap_inode, &mut superblock.realtime_summary_inode] {
+        if is_wrong(*place) {
+            *place = InodeNumber(0);
+            codes.push(Code::DirTarget);
+        }
+    }
+    for (kind, place) in QuotaKind::ALL.into_iter().zip(&mut superblock.quota_inodes) {
+        if place.is_some_and(&mut is_wrong) {
+            *place = None;
+            // The next mount with quota makes a new inode, and counts.
+            superblock.quota_flags &= !kind.checked_flag(superblock.geometry.version).bits();
+            codes.push(Code::DirTarget);
+        }
+    }
+    codes.dedup();
+    codes
+}
+
 /// Returns the superblock with the numbers of the realtime bitmap and summary inodes filled in,
-/// which mkfs.xfs leaves out of the copies. These are the two inodes after the root inode, provided
-/// that each of the two either cannot be read or is a regular file with one link and no
-/// permissions.
+/// where it has none: mkfs.xfs leaves them out of the copies. These are the two inodes after the
+/// root inode, provided that each of the two either cannot be read or is a regular file with one
+/// link and no permissions.
 fn with_realtime_inodes(patient: &Patient, mut superblock: Superblock) -> Superblock {
     // A metadata directory has the names of these inodes.
     if superblock.has_incompat(IncompatFeatures::METADIR) {
@@ -116,12 +156,13 @@ fn with_realtime_inodes(patient: &Patient, mut superblock: Superblock) -> Superb
         };
         is_right.then_some(number)
     };
-    if !is_set(superblock.realtime_bitmap_inode)
-        && !is_set(superblock.realtime_summary_inode)
-        && let (Some(bitmap), Some(summary)) = (find(1), find(2))
-    {
-        superblock.realtime_bitmap_inode = bitmap;
-        superblock.realtime_summary_inode = summary;
+    if let (Some(bitmap), Some(summary)) = (find(1), find(2)) {
+        if !is_set(superblock.realtime_bitmap_inode) {
+            superblock.realtime_bitmap_inode = bitmap;
+        }
+        if !is_set(superblock.realtime_summary_inode) {
+            superblock.realtime_summary_inode = summary;
+        }
     }
     superblock
 }

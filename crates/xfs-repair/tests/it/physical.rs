@@ -1,12 +1,13 @@
 //! Tests of damage to headers, btrees, inodes and forks, and of its repair without loss.
 
 use xfs_device::BlockDevice;
+use xfs_evidence::{Evidence, InodeState};
 use xfs_format::agf::BtreeRoot;
 use xfs_format::btree::BtreeKind;
 use xfs_format::inode::{FileType, InodeCore};
-use xfs_format::{AgBlock, AgNumber, BlockKind, DiskAddr};
+use xfs_format::{AgBlock, AgNumber, BlockKind, DiskAddr, InodeNumber};
 
-use crate::trial::Shape;
+use crate::trial::{Shape, superblock_of};
 use crate::volume::{SECTOR_BYTES, TestVolume, report};
 
 const GROUPS: [AgNumber; 2] = [AgNumber(0), AgNumber(1)];
@@ -170,6 +171,43 @@ fn superblock_with_another_root_inode_names_the_root_directory_again() {
         repaired.assert_clean();
         assert_eq!(Shape::of(&*repaired.device).links(), before.links(), "{wrong:#x}");
     }
+}
+
+/// Makes the superblock name an inode outside of the volume, an inode outside of all chunks, and a
+/// free inode as the realtime bitmap, the realtime summary and the inode of each type of quota.
+/// Checks that the realtime inodes are named again, that no quota inode is, and that all names stay
+/// in their place.
+#[test]
+fn superblock_with_a_wrong_special_inode_names_the_right_one_again() {
+    let before = Shape::of(&*TestVolume::golden().device);
+    let sound = TestVolume::golden().bytes(DiskAddr(0), SECTOR_BYTES);
+    let free = first_free_inode(&TestVolume::golden()).0;
+    // The bitmap and summary inodes, and the three of quota.
+    for field in [64, 72, 160, 168, 232] {
+        for wrong in [u64::MAX - 1, 0x2000, free] {
+            let volume = TestVolume::golden();
+            volume.edit(DiskAddr(0), BlockKind::Superblock, |bytes| {
+                bytes[field..field + 8].copy_from_slice(&wrong.to_be_bytes());
+            });
+            assert!(!report(&*volume.device).is_clean(), "{field}: {wrong:#x}");
+            let repaired = volume.repair(false);
+            repaired.assert_clean();
+            assert_eq!(Shape::of(&*repaired.device).links(), before.links(), "{field}: {wrong:#x}");
+            let mut sector = vec![0; SECTOR_BYTES];
+            repaired.device.read_at(&mut sector, 0).unwrap();
+            if field < 160 {
+                assert_eq!(sector[field..field + 8], sound[field..field + 8]);
+            }
+        }
+    }
+}
+
+fn first_free_inode(volume: &TestVolume) -> InodeNumber {
+    let superblock = superblock_of(&*volume.device);
+    let evidence = Evidence::new(&*volume.device, &superblock);
+    let first = superblock.root_inode.0;
+    let mut numbers = (first..).map(InodeNumber);
+    numbers.find(|number| matches!(evidence.inode(*number).state, InodeState::Free(_))).unwrap()
 }
 
 #[test]

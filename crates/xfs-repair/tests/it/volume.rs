@@ -86,7 +86,9 @@ impl TestVolume {
     /// Changes a block and recomputes its checksum.
     pub(crate) fn edit(&self, at: DiskAddr, kind: BlockKind, change: impl FnOnce(&mut [u8])) {
         let length = match kind {
-            BlockKind::Agf | BlockKind::Agi | BlockKind::Agfl => SECTOR_BYTES,
+            BlockKind::Superblock | BlockKind::Agf | BlockKind::Agi | BlockKind::Agfl => {
+                SECTOR_BYTES
+            }
             _ => self.geometry.block_size as usize,
         };
         let mut bytes = self.bytes(at, length);
