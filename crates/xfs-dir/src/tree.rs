@@ -78,7 +78,9 @@ impl<B: Clone> TreePath<B> {
         root: B,
         hash: u32,
     ) -> Result<Self> {
-        let mut path = Self { shape, nodes: Vec::new(), at: shape.root, leaf: root, visited: 1 };
+        // Nearly all trees have at most two levels of nodes.
+        let nodes = Vec::with_capacity(2);
+        let mut path = Self { shape, nodes, at: shape.root, leaf: root, visited: 1 };
         path.continue_down(store, None, |entries| {
             entries.partition_point(|entry| entry.hash.get() < hash)
         })?;
