@@ -378,7 +378,7 @@ impl BufferCache {
             let count = extent.length_bytes as usize;
             self.device.append_at(&mut bytes, count, offset).map_err(failed)?;
         }
-        assert!(bytes.len() == length, "a device appends as many bytes as the map has (I1)");
+        assert!(bytes.len() == length, "a device appends as many bytes as the map has");
         Ok(bytes.into_boxed_slice())
     }
 }

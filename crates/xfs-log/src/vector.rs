@@ -152,7 +152,7 @@ fn regions_in(vector: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// Returns the regions that a commit would log now for an item that it last logged with `regions`.
-/// Returns `None` if the commit would format the item anew.
+/// Returns `None` if the commit would format the item.
 #[must_use]
 pub fn updated_regions(item: &dyn LogItem, regions: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
     if !item.is_updatable() {

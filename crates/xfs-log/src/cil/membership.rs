@@ -246,7 +246,7 @@ impl CilMembership {
     }
 }
 
-/// Brings the vector of an item up to date. In a build with debug assertions, compares the result of
+/// Brings the vector of an item up to date. A build with debug assertions compares the result of
 /// every 16th commit with a new vector.
 fn update_vector(item: &dyn LogItem, vector: &mut [u8], commits: u64) {
     item.update(&mut RegionUpdater::new(vector));
