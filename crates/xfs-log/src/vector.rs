@@ -105,7 +105,6 @@ impl<'a> RegionUpdater<'a> {
     ///
     /// Panics if the vector has no further region, or one of another length.
     #[inline]
-    #[expect(clippy::should_implement_trait, reason = "the item knows the length of each region")]
     pub fn next(&mut self, length: usize) -> &'a mut [u8] {
         let (header, rest) = std::mem::take(&mut self.rest)
             .split_first_chunk_mut::<HEADER>()
