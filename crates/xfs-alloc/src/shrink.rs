@@ -10,8 +10,8 @@
 //! 1. Moving blocks is ordinary work in transactions. The size of the volume stays.
 //! 2. Whole groups at the end are cut off while the volume is closed, by one write of the
 //!    superblock. Nothing in other groups refers to them, and no log has to be replayed.
-//! 3. The end of the last group is cut off in one transaction. The journal is frozen, so the log has
-//!    no older changes of blocks in that end, which a replay could not verify any more. The
+//! 3. The end of the last group is cut off in one transaction. The journal is frozen, so the log
+//!    has no older changes of blocks in that end, which a replay could not verify any more. The
 //!    superblock comes first in the transaction, as when a volume [grows](crate::grow()).
 //! 4. Then the copies of the superblock are updated. Only repair tools read them.
 
@@ -150,8 +150,8 @@ fn own_blocks(cache: &BufferCache, headers: &AgHeaders, free_inode_btree: u32) -
     Ok(blocks.into_iter().map(u64::from).sum())
 }
 
-/// Keeps allocations out of the blocks that the volume will lose, until the journal is closed. Calls
-/// with smaller and smaller volumes, or larger ones, may follow each other.
+/// Keeps allocations out of the blocks that the volume will lose, until the journal is closed.
+/// Calls with smaller and smaller volumes, or larger ones, may follow each other.
 ///
 /// # Errors
 ///

@@ -62,7 +62,7 @@ pub(crate) use shell::{CompleteArguments, CompletionsArguments, ManArguments, Ma
 pub(crate) use structures::{DumpArguments, DumpBtree, DumpStructure, LogArguments};
 pub(crate) use volume::{
     FstrimArguments, GrowfsArguments, LabelArguments, RecoverArguments, RepairArguments,
-    UuidArguments, ZapArguments,
+    ShrinkArguments, UuidArguments, ZapArguments,
 };
 
 /// Read, check and change XFS images without mounting them.
@@ -133,6 +133,7 @@ pub(crate) enum Command {
     Label(LabelArguments),
     Uuid(UuidArguments),
     Growfs(GrowfsArguments),
+    Shrink(ShrinkArguments),
     Dump(DumpArguments),
     Log(LogArguments),
     Check(CheckArguments),

@@ -49,6 +49,7 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Zap(arguments) => volume::zap::open(&arguments, options),
         Command::Label(arguments) => volume::label::open(&arguments, options),
         Command::Growfs(arguments) => volume::growfs::open(&arguments, options),
+        Command::Shrink(arguments) => volume::shrink::open(&arguments, options),
         Command::Uuid(arguments) => volume::uuid::open(&arguments, options),
         Command::Completions(arguments) => Ok(shell::completions::open(&arguments)),
         Command::Man(arguments) => shell::man::open(&arguments),

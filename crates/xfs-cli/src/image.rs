@@ -17,7 +17,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use ferroxfs::admin::RecoverySummary;
-use ferroxfs::admin::{GrowError, RealtimeGrowthError, Staleness, Uuid, UuidChange};
+use ferroxfs::admin::{
+    GrowError, RealtimeGrowthError, ShrinkError, Shrunk, Staleness, Uuid, UuidChange,
+};
 use ferroxfs::device::{Devices, VolumeToCheck};
 use ferroxfs::quota::QuotaOptions;
 use ferroxfs::raw::log::{LogDevice, LogState};
@@ -236,6 +238,15 @@ impl Image {
         self.devices.grow_realtime(blocks).map_err(|error| match error {
             RealtimeGrowthError::Open(error) => open_failure(&self.path, &error),
             RealtimeGrowthError::Grow(GrowError::Failed(error)) => self.failure(error),
+            refused => self.failure(Failure::new(Exit::Failed, refused.to_string())),
+        })
+    }
+
+    /// Shrinks the volume to `blocks` blocks, or as far as possible.
+    pub(crate) fn shrink(&self, blocks: Option<u64>) -> Result<Shrunk, Failure> {
+        self.devices.shrink(blocks).map_err(|error| match error {
+            ShrinkError::Open(error) => open_failure(&self.path, &error),
+            ShrinkError::Failed(error) => self.failure(error),
             refused => self.failure(Failure::new(Exit::Failed, refused.to_string())),
         })
     }

@@ -1,4 +1,5 @@
-//! The commands that make, grow, name, trim, recover and copy whole volumes, one module each.
+//! The commands that make, grow, shrink, name, trim, recover and copy whole volumes, one module
+//! each.
 
 pub(crate) mod fstrim;
 pub(crate) mod growfs;
@@ -9,5 +10,6 @@ pub(crate) mod mkfs;
 mod occupied;
 pub(crate) mod recover;
 pub(crate) mod repair;
+pub(crate) mod shrink;
 pub(crate) mod uuid;
 pub(crate) mod zap;

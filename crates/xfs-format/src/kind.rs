@@ -110,7 +110,8 @@ impl BlockKind {
     }
 
     /// Stores the address of the block in a buffer that moves to `at`. The caller seals the buffer
-    /// afterwards. Buffers without such a field stay as they are. The buffer belongs to a v5 volume.
+    /// afterwards. Buffers without such a field stay as they are. The buffer belongs to a v5
+    /// volume.
     ///
     /// # Panics
     ///

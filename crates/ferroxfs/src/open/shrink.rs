@@ -67,10 +67,10 @@ pub enum ShrinkLimit {
     #[error("the log ends there and cannot move")]
     Log,
     /// An inode cannot move, because its number says where it is.
-    #[error("inode {0} stands before that end and cannot move")]
+    #[error("{0} stands before that end and cannot move")]
     Inode(InodeNumber),
     /// Blocks of a quota file, or of another file of the metadata directory, cannot move.
-    #[error("a block of the metadata file with inode {0} stands before that end and cannot move")]
+    #[error("a block of the metadata file {0} stands before that end and cannot move")]
     MetadataFile(InodeNumber),
     /// The files need the space.
     #[error("the files need the space")]
@@ -200,15 +200,13 @@ fn evacuate(journal: &Arc<Journal>, wanted: Option<u64>) -> Result<(Geometry, u6
     journal.freeze()?;
     journal.thaw();
     journal.dissolve_pool();
-    let mut moved = 0;
+    let mut relocation = Relocation::new(first_lost(before, &target));
     for retry in 0.. {
         if target.data_blocks >= before.data_blocks {
-            return Ok((before.clone(), moved));
+            return Ok((before.clone(), relocation.moved_blocks()));
         }
-        let mut relocation = Relocation::new(first_lost(before, &target));
-        let done = move_all(journal, &target, &mut relocation);
-        moved += relocation.moved_blocks();
-        match done {
+        relocation.set_end(first_lost(before, &target));
+        match move_all(journal, &target, &mut relocation) {
             Ok(()) => break,
             Err(Error::Posix(PosixError::NoSpace)) if !journal.is_shut_down() => {}
             Err(error) => return Err(error.into()),
@@ -228,7 +226,7 @@ fn evacuate(journal: &Arc<Journal>, wanted: Option<u64>) -> Result<(Geometry, u6
     if left != 0 {
         return Err(ShrinkError::Lost { blocks: left });
     }
-    Ok((target, moved))
+    Ok((target, relocation.moved_blocks()))
 }
 
 /// Moves the blocks of all inodes, and then those of the group that becomes the last one.

@@ -55,7 +55,7 @@ const COMMANDS: &[SharedOptions] = &[
     SharedOptions { commands: &["salvage"], hidden: &["image"], json: Json::Result },
     // They change the volume and address no file in it.
     SharedOptions {
-        commands: &["growfs", "zap"],
+        commands: &["growfs", "shrink", "zap"],
         hidden: &["live", "no_recovery", "image", "object_cache", "log_requests"],
         json: Json::Result,
     },

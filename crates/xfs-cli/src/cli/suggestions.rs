@@ -71,6 +71,10 @@ const WORDS: &[(&[&str], &str)] = &[
         &["xfs_growfs", "resize", "grow", "extend", "expand", "resize2fs"],
         "'ferroxfs growfs' makes a volume larger",
     ),
+    (
+        &["shrinkfs", "xfs_shrinkfs", "reduce", "compact", "minimize"],
+        "'ferroxfs shrink' makes a volume smaller",
+    ),
     (&["trim", "discard", "blkdiscard"], "'ferroxfs fstrim' gives free space back"),
     (&["sparsify", "virt-sparsify", "zerofree", "zero"], "'ferroxfs zap' clears free space"),
     (&["rename", "move", "ren"], "'ferroxfs mv' renames files"),
@@ -116,10 +120,6 @@ const WORDS: &[(&[&str], &str)] = &[
     #[cfg(feature = "bench")]
     (&["benchmark", "fio", "perf"], "'ferroxfs bench' measures"),
     (&["manual", "manpage", "manpages"], "'ferroxfs man DIR' writes the man pages"),
-    (
-        &["shrink", "xfs_shrinkfs"],
-        "a volume does not shrink: make a smaller one with 'ferroxfs mkfs --from'",
-    ),
     (
         &["defrag", "xfs_fsr", "fsr"],
         "files are not defragmented; 'ferroxfs extents' shows where a file is on disk",

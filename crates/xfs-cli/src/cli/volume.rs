@@ -55,8 +55,8 @@ pub(crate) struct LabelArguments {
 /// Make a volume larger
 ///
 /// Without a size the volume grows to the end of its device or image. An image file is extended
-/// first if necessary. A last allocation group of fewer than 64 blocks is left out. Volumes do not
-/// shrink.
+/// first if necessary. A last allocation group of fewer than 64 blocks is left out. "ferroxfs
+/// shrink" makes a volume smaller.
 #[derive(Args, Debug)]
 pub(crate) struct GrowfsArguments {
     /// The image or device
@@ -75,6 +75,23 @@ pub(crate) struct GrowfsArguments {
     #[arg(long, value_name = "BYTES", value_parser = crate::text::size::parse)]
     #[arg(conflicts_with = "realtime")]
     pub(crate) size: Option<u64>,
+}
+
+/// Make a volume smaller, and its image file
+///
+/// Blocks of files that stand after the new end move before it. Then the volume is cut off, and at
+/// last the image file is shortened; a device keeps its size. Without a size the volume shrinks as
+/// far as possible. Inodes, the log and quota files do not move, and a volume keeps at least two
+/// allocation groups and 32 MiB: a smaller size is refused with the least one. The volume must not
+/// be mounted. After a crash it has all its files, and the old size, the new one, or one between
+/// them; run the command again. Volumes with a realtime section do not shrink.
+#[derive(Args, Debug)]
+pub(crate) struct ShrinkArguments {
+    /// The image or device
+    pub(crate) image: PathBuf,
+    /// The new size of the volume in bytes; the suffixes k, m, g, t are units of 1024
+    #[arg(long, value_name = "SIZE", value_parser = crate::text::size::parse)]
+    pub(crate) to: Option<u64>,
 }
 
 /// Show or change the UUID of a volume

@@ -351,6 +351,35 @@ fn volume_grows_with_its_image() {
     assert_eq!(place.check(&["cat", "image:/file"]), "contents");
 }
 
+/// Checks the sizes to which a volume shrinks, and the refused sizes. The volume has 81920 blocks
+/// in groups of 20480. Its log is in the third group.
+#[test]
+fn volume_shrinks_with_its_image() {
+    let place = VolumeDir::new();
+    place.put("image:/file", b"contents");
+    let length = || fs::metadata(place.path("image")).unwrap().len();
+    place.check_failure(&["shrink", "--to", "100m", "image"], 1, "the log ends there");
+    place.check_failure(&["shrink", "--to", "1g", "image"], 1, "growfs makes it larger");
+    assert_eq!(length(), 81920 << 12, "a refused size leaves the file unchanged");
+    let said = place.check(&["shrink", "--to", "300m", "image"]);
+    assert_eq!(said, "data blocks changed from 81920 to 76800; 0 blocks moved\n");
+    assert_eq!(length(), 300 << 20);
+    let said = place.check(&["shrink", "image"]);
+    assert!(said.starts_with("data blocks changed from 76800 to "), "{said}");
+    let least = length();
+    assert!(least < 240 << 20, "{least}");
+    assert_eq!(place.check(&["shrink", "image"]).matches("unchanged").count(), 1);
+    assert_eq!(place.check(&["cat", "image:/file"]), "contents");
+    place.check(&["check", "image"]);
+    // Something may follow the volume in a longer file.
+    let image = fs::File::options().write(true).open(place.path("image")).unwrap();
+    image.set_len(400 << 20).unwrap();
+    place.check(&["growfs", "--size", "330m", "image"]);
+    place.check(&["shrink", "--to", "320m", "image"]);
+    assert_eq!(length(), 400 << 20);
+    place.check_failure(&["shrink", "-D", "1", "image"], 2, "unexpected argument");
+}
+
 #[test]
 fn image_that_cannot_grow_keeps_its_length() {
     let place = VolumeDir::new();

@@ -126,6 +126,11 @@ fn document_has_current_facts_of_the_volume() {
         (&grown["data_blocks_before"], &grown["data_blocks"]),
         (&81_920.into(), &102_400.into())
     );
+    let shrunk = document(&place, &["shrink", "--json", "--to", "320m", "image"]);
+    assert_eq!(
+        (&shrunk["data_blocks_before"], &shrunk["data_blocks"], &shrunk["moved_blocks"]),
+        (&102_400.into(), &81_920.into(), &0.into())
+    );
     assert_eq!(document(&place, &["recover", "--json", "image"])["was_clean"], true);
     assert!(
         document(&place, &["fstrim", "--json", "image"])["trimmed_bytes"].as_u64() > Some(1 << 20)

@@ -14,7 +14,7 @@ fn words_of_other_programs_suggest_a_command() {
         ("VERIFY", "ferroxfs check"),
         ("extract", "ferroxfs cp -a"),
         ("extract", "ferroxfs import ARCHIVE"),
-        ("shrink", "a volume does not shrink"),
+        ("reduce", "ferroxfs shrink"),
         ("version", "ferroxfs --version"),
         ("dir", "ferroxfs ls"),
         ("unmount", "ferroxfs umount"),

@@ -77,34 +77,24 @@ impl Relocation {
         Self { end, shared: BTreeMap::new(), moved_blocks: 0 }
     }
 
+    /// Changes the first block that the volume will lose. Files that share blocks after both ends
+    /// keep sharing them.
+    pub const fn set_end(&mut self, end: FsBlock) {
+        self.end = end;
+    }
+
     /// Returns the number of blocks that have moved so far.
     #[must_use]
     pub const fn moved_blocks(&self) -> u64 {
         self.moved_blocks
     }
 
-    /// Returns whether a fork of the inode has a block that must move, other than blocks of btrees.
-    ///
-    /// # Errors
-    ///
-    /// The device's error, or the check that failed.
-    pub fn is_needed(&self, journal: &Journal, live: &LiveInode) -> Result<bool> {
-        let inode = live.inode();
-        for fork in [ForkKind::Data, ForkKind::Attr] {
-            let map = inode.extent_map(journal.cache(), fork)?;
-            if map.iter().any(|extent| self.lost(extent).is_some()) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     /// Moves all blocks of the inode that stand after the new end.
     ///
     /// # Errors
     ///
-    /// [`PosixError::NoSpace`] if the volume has no room before the new end; the device's error; the
-    /// check that failed. The blocks that have moved stay where they are.
+    /// [`PosixError::NoSpace`] if the volume has no room before the new end; the device's error;
+    /// the check that failed. The blocks that have moved stay where they are.
     pub fn move_inode(&mut self, journal: &Arc<Journal>, live: &Arc<LiveInode>) -> Result<()> {
         let file_type = live.inode().file_type();
         match file_type {

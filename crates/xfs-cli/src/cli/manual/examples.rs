@@ -301,7 +301,15 @@ pub(super) static EXAMPLES: &[ManualEntry] = &[
                 "enlarge the realtime section to the end of its device",
             ),
         ],
-        &["ferroxfs-info(1)", "xfs_growfs(8)"],
+        &["ferroxfs-shrink(1)", "ferroxfs-info(1)", "xfs_growfs(8)"],
+    ),
+    entry(
+        "shrink",
+        &[
+            ("ferroxfs shrink disk.img", "make image and volume as small as possible"),
+            ("ferroxfs shrink --to 40m disk.img", "shrink them to 40 MiB"),
+        ],
+        &["ferroxfs-growfs(1)", "ferroxfs-fstrim(1)"],
     ),
     entry(
         "dump",
