@@ -45,6 +45,7 @@ use xfs_format::{
 use xfs_trans::{GroupHeader, Transaction};
 
 pub(crate) use search::{GroupRequest, Near, SearchResult};
+pub(crate) use withheld::GroupEnd;
 
 use crate::extent::BlockExtent;
 use crate::mappings::OwnedExtent;

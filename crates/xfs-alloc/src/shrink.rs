@@ -30,7 +30,7 @@ use xfs_trans::{Journal, Transaction};
 use zerocopy::FromBytes;
 
 use crate::counters::VolumeCounters;
-use crate::group::GroupSpace;
+use crate::group::{GroupEnd, GroupSpace};
 use crate::grow::{outside, update_copies};
 use crate::headers::AgHeaders;
 use crate::inodes::{inode_blocks, move_inode_btree_block};
@@ -189,6 +189,11 @@ pub fn move_group_blocks(journal: &Arc<Journal>, geometry: &Geometry) -> Result<
     let number = AgNumber(geometry.ag_count - 1);
     let end = geometry.ag_length(number);
     loop {
+        match in_group(journal, number, |group, tx| group.end_state(tx, end))? {
+            GroupEnd::Free => return Ok(()),
+            GroupEnd::NoRoom => return Err(PosixError::NoSpace.into()),
+            GroupEnd::Used => {}
+        }
         while in_group(journal, number, |group, tx| group.clear_list_from(tx, end))? {}
         if in_group(journal, number, |group, tx| group.move_btree_block(tx, end))? {
             continue;
@@ -202,11 +207,11 @@ pub fn move_group_blocks(journal: &Arc<Journal>, geometry: &Geometry) -> Result<
 }
 
 /// Changes the space of one group in a transaction of its own.
-fn in_group(
+fn in_group<R>(
     journal: &Arc<Journal>,
     number: AgNumber,
-    change: impl FnOnce(&mut GroupSpace, &mut Transaction<'_>) -> Result<bool>,
-) -> Result<bool> {
+    change: impl FnOnce(&mut GroupSpace, &mut Transaction<'_>) -> Result<R>,
+) -> Result<R> {
     journal.begin(TransactionKind::Write, 0)?.commit_or_cancel(|tx| {
         let group = GroupSpace::open(tx, number)?;
         let mut group = group.expect("a step that keeps no header waits for any (I1 of `group`)");

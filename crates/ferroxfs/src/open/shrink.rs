@@ -37,6 +37,8 @@ const LEAST_BYTES: u64 = 32 << 20;
 const LEAST_GROUPS: u64 = 2;
 /// The least length in blocks of the last group.
 const LEAST_GROUP_BLOCKS: u64 = 64;
+/// The least length in bytes of the last group: xfs_repair reads so many to find its superblock.
+const LEAST_GROUP_BYTES: u64 = 128 << 10;
 /// Blocks that must be free in addition to those that move, for btrees that grow meanwhile.
 const MARGIN_BLOCKS: u64 = 32;
 /// The same as a part of the blocks that move.
@@ -132,7 +134,7 @@ impl LeastSize {
 
 impl Devices {
     /// Shrinks the volume to `blocks` blocks, or as far as possible. A last group of fewer than 64
-    /// blocks is left out, so the result may be smaller than requested. Blocks of files that stand
+    /// blocks or 128 KiB is left out, so the result may be smaller than requested. Blocks of files that stand
     /// after the new end move. The devices must have been opened [to
     /// write](super::OpenOptions::write). A dirty log is recovered first. The new size is durable on
     /// return; the device keeps its length. A crash leaves the old size, the new size, or a size
@@ -290,15 +292,23 @@ fn target_of(
 
 /// Returns the geometry of the volume with `blocks` blocks, without a last group that is too short.
 fn sized(before: &Geometry, blocks: u64) -> Geometry {
-    let sized = before.grown_to(blocks.min(before.data_blocks));
+    let rest = blocks % u64::from(before.ag_blocks);
+    let is_short = blocks < before.data_blocks && rest < least_group_blocks(before);
+    let blocks = if is_short { blocks - rest } else { blocks.min(before.data_blocks) };
+    let sized = before.grown_to(blocks);
     sized.expect("a smaller volume has numbers for its blocks")
 }
 
 /// Returns the lowest possible size of at least `blocks` blocks.
 fn rounded_up(geometry: &Geometry, blocks: u64) -> u64 {
     let rest = blocks % u64::from(geometry.ag_blocks);
-    let missing = if rest == 0 { 0 } else { LEAST_GROUP_BLOCKS.saturating_sub(rest) };
+    let missing = if rest == 0 { 0 } else { least_group_blocks(geometry).saturating_sub(rest) };
     (blocks + missing).min(geometry.data_blocks)
+}
+
+/// Returns the least length in blocks of the last group.
+fn least_group_blocks(geometry: &Geometry) -> u64 {
+    LEAST_GROUP_BLOCKS.max(LEAST_GROUP_BYTES >> geometry.block_log)
 }
 
 /// Returns the first block that the volume will lose.
@@ -320,7 +330,7 @@ fn blocks_up_to(geometry: &Geometry, block: FsBlock) -> u64 {
 fn least_size(journal: &Arc<Journal>) -> Result<LeastSize, ShrinkError> {
     let (geometry, superblock) = (journal.geometry(), journal.superblock());
     let groups = LEAST_GROUPS.min(geometry.ag_count.into());
-    let two_groups = (groups - 1) * u64::from(geometry.ag_blocks) + LEAST_GROUP_BLOCKS;
+    let two_groups = (groups - 1) * u64::from(geometry.ag_blocks) + least_group_blocks(geometry);
     let blocks = two_groups.max(LEAST_BYTES >> geometry.block_log);
     let mut least = LeastSize { blocks, limit: ShrinkLimit::Smallest };
     if superblock.log_start.0 != 0 {

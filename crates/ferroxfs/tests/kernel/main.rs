@@ -3,7 +3,7 @@
 //! In the first test, four threads fill a volume to the last block and empty it again. The volume
 //! must be consistent at any time, and `statfs` must agree with the kernel. The modules test the
 //! limit of inodes, access control lists, permissions, labels and UUIDs, copies of frozen volumes,
-//! growth, directory blocks in several extents, and logical volumes of LVM.
+//! growth and shrinking, directory blocks in several extents, and logical volumes of LVM.
 
 mod freeze;
 mod grow;
@@ -13,6 +13,7 @@ mod lists;
 mod logical_volumes;
 mod permissions;
 mod pieces;
+mod shrink;
 
 use std::io;
 use std::process::{Command, ExitCode};
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
             Trial::new("inodes_run_out", inodes::check_limit),
             Trial::new("directory_blocks_in_pieces", pieces::check),
             Trial::new("logical_volumes", logical_volumes::check),
+            Trial::new("shrink", shrink::check),
         ])
         .collect())
 }

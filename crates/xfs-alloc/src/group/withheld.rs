@@ -9,6 +9,7 @@ use std::ops::Range;
 use xfs_btree::Seek;
 use xfs_buffer::{Buffer, PosixError, Result};
 use xfs_format::agfl::{self, AGFL_SECTOR, Agfl};
+use xfs_format::agi::Agi;
 use xfs_format::free_space::{FreeSpace, FreeSpaceByBlock, FreeSpaceBySize};
 use xfs_format::refcount::Refcounts;
 use xfs_format::rmap::ReverseMap;
@@ -22,7 +23,32 @@ use crate::deferred::FreeWork;
 use crate::mappings::OwnedExtent;
 use crate::owner::{BlockPurpose, ExtentOwner};
 
+/// The offsets of the bytes of the AGI that name the newest chunk of inodes.
+const NEWEST_INODE_BYTES: Range<usize> = 32..36;
+/// Number of free blocks that moving a block of a btree of the group may need.
+const MOVING_BLOCKS: u32 = 4;
+
+/// The state of a group whose own blocks have to move before its new end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GroupEnd {
+    /// All blocks after the new end are free.
+    Free,
+    /// Blocks after the new end are in use.
+    Used,
+    /// Blocks after the new end are in use, and the group has too few free blocks before it.
+    NoRoom,
+}
+
 impl GroupSpace {
+    /// Returns the state of the group, whose blocks from `end` on the volume will lose.
+    pub(crate) fn end_state(&self, tx: &Transaction<'_>, end: u32) -> Result<GroupEnd> {
+        if end >= self.agf.length_blocks || self.ends_free(tx, end)? {
+            return Ok(GroupEnd::Free);
+        }
+        let needed = self.count_listed_from(tx, end)? + MOVING_BLOCKS;
+        Ok(if self.blocks_for_sure() < needed { GroupEnd::NoRoom } else { GroupEnd::Used })
+    }
+
     /// Whether the volume is shrinking and will lose blocks of this group.
     pub(super) const fn withholds(&self) -> bool {
         self.withheld_from != u32::MAX
@@ -165,6 +191,11 @@ impl GroupSpace {
         self.take_free(tx, from, length_blocks..from.end().0)?;
         self.forget_listed_from(tx, length_blocks)?;
         (self.agf.length_blocks, self.stored.length_blocks) = (length_blocks, length_blocks);
+        // The newest chunk may have been freed since.
+        let newest = Agi::decode(&agi.bytes(), agi.at(), tx.geometry())?.newest_inode;
+        if newest.is_some_and(|inode| geometry.ag_inode_block(inode).0 >= length_blocks) {
+            tx.change(agi, NEWEST_INODE_BYTES, |field| field.fill(u8::MAX));
+        }
         let headers = [agi, &self.header];
         let mut locked = headers.map(Buffer::bytes_mut);
         for bytes in &mut locked {
