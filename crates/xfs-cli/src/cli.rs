@@ -7,6 +7,7 @@
 #[cfg(feature = "bench")]
 mod bench;
 mod diff;
+mod disk;
 mod edit;
 mod export;
 mod import;
@@ -31,6 +32,7 @@ use clap::{Parser, Subcommand};
 #[cfg(feature = "bench")]
 pub(crate) use bench::BenchArguments;
 pub(crate) use diff::{DiffArguments, DiffFormatName};
+pub(crate) use disk::{DiskKind, DiskOptions};
 pub(crate) use edit::{
     ChmodArguments, ChownArguments, EditArguments, FallocateArguments, LnArguments, MkdirArguments,
     MvArguments, RmArguments, SetfaclArguments, SetfattrArguments, TouchArguments,

@@ -46,7 +46,8 @@ pub use metadump::{
 pub use open::{OpenedDevice, open_detected, open_device};
 pub use overlay::OverlayDevice;
 pub use partition::{
-    MAX_PARTITIONS, Partition, PartitionError, PartitionTable, PartitionType, TableKind, partitions,
+    MAX_PARTITIONS, NewPartition, NewTable, Partition, PartitionError, PartitionTable,
+    PartitionType, TableError, TableKind, partitions,
 };
 pub use raid::{RaidError, VolumeNote};
 pub use signature::{Contents, detect};

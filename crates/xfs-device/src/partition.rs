@@ -1,6 +1,6 @@
 //! Partition tables: the ranges of a disk that are partitions.
 //!
-//! Owns: choosing the valid partition table, and its form in memory. Does **not** own the data in a
+//! Owns: choosing the valid partition table, its form in memory, and writing a new one. Does **not** own the data in a
 //! partition, of which only the kind is detected ([`Contents`]), or the choice among partitions
 //! ([`find_filesystem`](crate::find_filesystem)).
 //!
@@ -9,6 +9,7 @@
 
 mod gpt;
 mod mbr;
+mod writing;
 
 use std::fmt;
 use std::io;
@@ -17,6 +18,7 @@ use uuid::Uuid;
 
 use crate::device::BlockDevice;
 use crate::signature::{self, Contents};
+pub use writing::{NewPartition, NewTable, TableError};
 
 /// The largest number of partitions that are read from a table. Later partitions are ignored.
 pub const MAX_PARTITIONS: usize = 1024;

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::PolicyOptions;
 use super::import::ArchiveOptions;
 use super::options::JsonOption;
+use super::{DiskOptions, PolicyOptions};
 
 /// Make a new XFS volume, as mkfs.xfs(8) does, empty or filled
 ///
@@ -108,6 +108,8 @@ pub(crate) struct MkfsArguments {
     /// others that info --mountable-by lists; may be repeated
     #[arg(long = "for", value_name = "READER")]
     pub(crate) readers: Vec<String>,
+    #[command(flatten)]
+    pub(crate) whole_disk: DiskOptions,
     #[command(flatten)]
     pub(crate) policy: PolicyOptions,
     #[command(flatten)]

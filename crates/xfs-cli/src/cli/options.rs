@@ -21,7 +21,7 @@ pub(super) const AFTER_USAGE: &str = "\
 /// Options of every command.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct GlobalOptions {
-    /// Use partition N of a partitioned disk image, counted from 1 (not for mkfs)
+    /// Use partition N of a partitioned disk image, counted from 1
     #[arg(long, global = true, value_name = "N", conflicts_with = "offset")]
     #[arg(help_heading = "Image options")]
     pub(crate) partition: Option<u32>,

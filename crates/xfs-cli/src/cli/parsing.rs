@@ -88,7 +88,6 @@ const COMMANDS: &[SharedOptions] = &[
     SharedOptions {
         commands: &["mkfs"],
         hidden: &[
-            "partition",
             "offset",
             "logical_volume",
             "member",

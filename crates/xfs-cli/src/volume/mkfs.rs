@@ -2,6 +2,8 @@
 
 mod configuration;
 mod device;
+mod disk;
+mod esp;
 mod minimize;
 mod prototype;
 mod sizing;
@@ -44,7 +46,8 @@ use crate::terminal::names;
 use crate::terminal::tally::Work;
 use crate::text::size;
 use crate::text::time::{Clock, source_date_epoch};
-use device::{Device, DeviceRequest};
+use device::{Device, DeviceRequest, Placement};
+use disk::DiskPlan;
 use sizing::{FreeSpace, Sizing};
 
 /// The inode generation that mkfs.xfs sets if `DETERMINISTIC_SEED` is in its environment.
@@ -111,8 +114,14 @@ pub(crate) fn open(
     arguments: MkfsArguments,
     global: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    if global.names_a_part() || global.offset.is_some() || global.image.is_some() {
-        return Err(Failure::usage("mkfs makes a volume of a whole file or device"));
+    let names_another_part = global.logical_volume.is_some() || !global.member.is_empty();
+    if names_another_part || global.offset.is_some() || global.image.is_some() {
+        return Err(Failure::usage(
+            "mkfs makes a volume of a whole file or device, or a partition",
+        ));
+    }
+    if global.partition.is_some() && arguments.whole_disk.disk.is_some() {
+        return Err(Failure::usage("--disk makes a new disk, --partition uses one that exists"));
     }
     open_sized(arguments, global, None).map(|mkfs| -> Box<dyn Run> { Box::new(mkfs) })
 }
@@ -150,6 +159,14 @@ fn open_sized(
     let request = |path, size, grows| DeviceRequest::new(path, &arguments, bytes(size), grows);
     let mut data = request(&data_path, options.data.size, options.data.file)?;
     data.is_exact = chosen.is_some();
+    data.placement = match (
+        global.partition,
+        DiskPlan::parse(&arguments.whole_disk, asked_time(&arguments)?)?,
+    ) {
+        (Some(number), _) => Placement::Partition(number),
+        (None, Some(disk)) => Placement::NewDisk(disk),
+        (None, None) => Placement::Whole,
+    };
     data.is_filled = !arguments.from.is_empty();
     let log = log_path.map(|path| request(path, options.log.size, options.log.file));
     let log = log.transpose()?;
@@ -333,7 +350,8 @@ impl Mkfs {
             console.note(format!("warning: {warning}"));
         }
         let superblock = self.plan.superblock();
-        let facts = describe(superblock);
+        let mut facts = describe(superblock);
+        facts.extend(self.data.disk.iter().flat_map(|disk| disk.describe()));
         if !console.is_json() && !console.is_quiet() {
             let style = console.name_style(false);
             let show = |path: &Path| style.show(path.as_os_str().as_bytes()).into_owned();
@@ -355,13 +373,15 @@ impl Mkfs {
         xfs_mkfs::write(&plan, devices, discard)
             .map_err(|error| Failure::host(data.path.as_os_str(), &error))?;
         drop((step, realtime_device));
-        let is_remote = data.is_remote || log.as_ref().is_some_and(|log| log.is_remote);
-        // A new connection could reach a server that has already ended.
-        let made = is_remote.then_some(MadeDevices { data: device, log: log_device });
+        let stays_open = data.stays_open || log.as_ref().is_some_and(|log| log.stays_open);
+        let made = stays_open.then_some(MadeDevices { data: device, log: log_device });
         if let Some(fill) = fill {
             fill.run(&data, log.as_ref(), made, console)?;
         }
         data.check_stopped()?;
+        let step = console.step("writing the disk");
+        data.finish_disk(&plan.superblock().uuid)?;
+        drop(step);
         // The volume is not valid before its log and its realtime section exist.
         log.map_or(Ok(()), Device::publish)?;
         realtime.map_or(Ok(()), Device::publish)?;

@@ -17,6 +17,7 @@ mod completion;
 mod containers;
 mod damaged;
 mod differences;
+mod disks;
 mod documents;
 mod editing;
 mod errors;

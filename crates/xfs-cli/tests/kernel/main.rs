@@ -11,6 +11,7 @@
 )]
 
 mod bucket;
+mod disks;
 mod freeze;
 mod layers;
 mod load;
@@ -59,6 +60,9 @@ fn main() -> ExitCode {
             minimize::smallest_volume_is_written_and_grown,
         ),
         Trial::new("prototype_makes_the_same_tree_as_mkfs_xfs", prototype::matches_mkfs_xfs),
+        Trial::new("new_gpt_disk_passes_other_programs", disks::new_gpt_disk_passes),
+        Trial::new("new_mbr_disk_passes_other_programs", disks::new_mbr_disk_passes),
+        Trial::new("disk_is_made_on_a_block_device", disks::disk_is_made_on_a_block_device),
         Trial::new(
             "free_space_of_a_device_reads_as_zeros",
             zap::free_space_of_a_device_reads_as_zeros,

@@ -463,6 +463,11 @@ pub(super) static EXAMPLES: &[ManualEntry] = &[
                 "SOURCE_DATE_EPOCH=0 ferroxfs mkfs --from root.tar -d file,size=300m new.img",
                 "make the same bytes each time",
             ),
+            (
+                "ferroxfs mkfs --disk gpt --partition-type linux-root-x86-64 --from root.tar \
+                 -d size=auto whole-disk.img",
+                "make a disk with a partition table around the volume",
+            ),
         ],
         &["ferroxfs-import(1)", "ferroxfs-growfs(1)", "mkfs.xfs(8)"],
     ),

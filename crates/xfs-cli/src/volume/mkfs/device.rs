@@ -7,14 +7,18 @@
 
 use std::fs::{File, Metadata};
 use std::io;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 
-use xfs_device::{BlockDevice, DeviceError, FileDevice, FileOptions, SharedDevice};
+use ferroxfs::admin::Uuid;
+use xfs_device::{BlockDevice, DeviceError, FileDevice, FileOptions, SharedDevice, WindowDevice};
 
 use super::SECTOR_BYTES;
+use super::disk::DiskPlan;
 use crate::cli::MkfsArguments;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -29,8 +33,13 @@ pub(super) struct Device {
     pub(super) path: PathBuf,
     /// The open device; `None` with `-N`, and after the volume has been made in it.
     pub(super) device: Option<SharedDevice>,
-    /// Whether the device is an NBD export.
-    pub(super) is_remote: bool,
+    /// Whether the open device is also used to fill the volume, because no path leads to it: it is
+    /// an NBD export, whose server may end with its first connection, or a part of a disk.
+    pub(super) stays_open: bool,
+    /// The disk around the volume; `None` without `--disk`.
+    pub(super) disk: Option<Rc<DiskPlan>>,
+    /// The whole open disk of `disk`.
+    whole: Option<SharedDevice>,
     /// The staged file that will replace the file at the path; `None` if the device is written in
     /// place.
     staged: Option<StagedFile>,
@@ -38,7 +47,40 @@ pub(super) struct Device {
     _present: Option<FileDevice>,
 }
 
+/// A range of bytes of a device.
+#[derive(Clone, Copy)]
+struct ByteRange {
+    start: u64,
+    end: u64,
+}
+
+impl ByteRange {
+    const fn length_bytes(self) -> u64 {
+        self.end - self.start
+    }
+}
+
 impl Device {
+    /// Returns the device at `path`, which is not open.
+    fn closed(path: PathBuf) -> Self {
+        Self {
+            path,
+            device: None,
+            stays_open: false,
+            disk: None,
+            whole: None,
+            staged: None,
+            _present: None,
+        }
+    }
+
+    /// Returns the device whose old contents are overwritten: a partition, or the whole disk.
+    fn contents(&self, placement: &Placement) -> &dyn BlockDevice {
+        let whole = self.whole.as_ref().filter(|_| matches!(placement, Placement::NewDisk(_)));
+        let open = whole.or(self.device.as_ref());
+        &**open.expect("the caller has opened the device")
+    }
+
     /// Returns the path with which this process can open the new volume: that of the staged file,
     /// if there is one.
     pub(super) fn place(&self) -> PathBuf {
@@ -79,6 +121,17 @@ impl Device {
         }
     }
 
+    /// Writes the parts of a new disk beside the volume, which is finished. `seed` is the UUID of the
+    /// volume.
+    pub(super) fn finish_disk(&self, seed: &Uuid) -> Result<(), Failure> {
+        let (Some(disk), Some(whole)) = (&self.disk, &self.whole) else { return Ok(()) };
+        let shown = names::in_message(self.path.as_os_str().as_bytes());
+        disk.write(whole, seed).map_err(|failure| match self.is_staged() {
+            true => self.unfilled(failure.about(&shown)),
+            false => failure.about(&shown).hint("the disk is incomplete; mkfs -f makes it again"),
+        })
+    }
+
     /// Puts the finished volume at the path that the user gave.
     pub(super) fn publish(self) -> Result<(), Failure> {
         let Self { path, staged, .. } = self;
@@ -99,6 +152,16 @@ fn has_loop_device(file: &Metadata) -> bool {
     )
 }
 
+/// The part of a device that a volume is made in.
+pub(super) enum Placement {
+    /// All of it.
+    Whole,
+    /// A partition of a new disk.
+    NewDisk(Rc<DiskPlan>),
+    /// The partition with this number of a disk that exists.
+    Partition(u32),
+}
+
 /// The device that the command line names, before it is opened.
 pub(super) struct DeviceRequest<'a> {
     pub(super) path: &'a Path,
@@ -110,6 +173,7 @@ pub(super) struct DeviceRequest<'a> {
     pub(super) is_exact: bool,
     /// Whether the length can be chosen to fit the files of `--from`.
     pub(super) is_filled: bool,
+    pub(super) placement: Placement,
     /// The open NBD export, if the path is the address of one. A server may end with its first
     /// connection, so this connection is used for all purposes.
     remote: Option<SharedDevice>,
@@ -133,17 +197,24 @@ impl<'a> DeviceRequest<'a> {
             }
             false => None,
         };
-        Ok(Self { path, bytes, grows, is_exact: false, is_filled: false, remote })
+        let placement = Placement::Whole;
+        Ok(Self { path, bytes, grows, is_exact: false, is_filled: false, placement, remote })
     }
 
-    /// Returns the length in bytes that the device will have.
+    /// Returns the length in bytes that the device of the volume will have.
     pub(super) fn length(&self) -> Result<u64, Failure> {
         if let Some(remote) = &self.remote {
-            return Ok(remote.length_bytes());
+            return Ok(self.range(&**remote)?.length_bytes());
         }
         match std::fs::metadata(self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !self.has_folder() => {
                 Err(self.failure(Exit::Failed, "its directory does not exist".to_owned()))
+            }
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound
+                    && matches!(self.placement, Placement::Partition(_)) =>
+            {
+                Err(Failure::host(self.path.as_os_str(), &error))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.bytes.ok_or_else(|| {
                 self.failure(Exit::Failed, "does not exist".to_owned()).hint(match self.is_filled {
@@ -156,9 +227,63 @@ impl<'a> DeviceRequest<'a> {
             }),
             Err(error) => Err(Failure::host(self.path.as_os_str(), &error)),
             Ok(metadata) if metadata.is_file() && self.grows => {
-                Ok(metadata.len().max(self.bytes.unwrap_or(0)))
+                let there = match &self.placement {
+                    Placement::Whole => metadata.len(),
+                    // A disk that is too small grows with the volume.
+                    Placement::NewDisk(disk) => {
+                        disk.volume_range(metadata.len()).map_or(0, |range| range.end - range.start)
+                    }
+                    Placement::Partition(_) => return self.present_length(),
+                };
+                Ok(there.max(self.bytes.unwrap_or(0)))
             }
-            Ok(_) => Ok(self.open_read_only()?.length_bytes()),
+            Ok(_) => self.present_length(),
+        }
+    }
+
+    /// Returns the length in bytes of the device of the volume, which exists.
+    fn present_length(&self) -> Result<u64, Failure> {
+        Ok(self.range(&self.open_read_only()?)?.length_bytes())
+    }
+
+    /// Returns the place of the volume on an open device.
+    fn range(&self, device: &dyn BlockDevice) -> Result<ByteRange, Failure> {
+        let all = device.length_bytes();
+        let number = match &self.placement {
+            Placement::Whole => return Ok(ByteRange { start: 0, end: all }),
+            Placement::NewDisk(disk) => {
+                let shown = names::in_message(self.path.as_os_str().as_bytes());
+                let Range { start, end } =
+                    disk.volume_range(all).map_err(|failure| failure.about(&shown))?;
+                return Ok(ByteRange { start, end });
+            }
+            Placement::Partition(number) => *number,
+        };
+        let table = xfs_device::partitions(device)
+            .map_err(|error| self.failure(Exit::Failed, error.to_string()))?;
+        let Some(table) = table else {
+            return Err(self.failure(Exit::Usage, "has no partition table".to_owned()));
+        };
+        let found = table.find(number).ok_or_else(|| {
+            let numbers = table.partitions.iter().map(|partition| partition.number.to_string());
+            self.failure(Exit::Usage, format!("has no partition {number}"))
+                .hint(format!("it has: {}", numbers.collect::<Vec<_>>().join(", ")))
+        })?;
+        let end = found.start.checked_add(found.length_bytes).filter(|end| *end <= all);
+        match end.filter(|end| found.start > 0 && found.start < *end) {
+            Some(end) => Ok(ByteRange { start: found.start, end }),
+            None => {
+                let message = format!("partition {number} does not lie on the disk");
+                Err(self.failure(Exit::Corrupt, message))
+            }
+        }
+    }
+
+    /// Returns the length of the file for a volume of `bytes` bytes.
+    fn file_bytes(&self, bytes: u64) -> u64 {
+        match &self.placement {
+            Placement::NewDisk(disk) => disk.disk_bytes(bytes),
+            Placement::Whole | Placement::Partition(_) => bytes,
         }
     }
 
@@ -187,20 +312,19 @@ impl<'a> DeviceRequest<'a> {
     pub(super) fn open(self, arguments: &MkfsArguments) -> Result<Device, Failure> {
         let path = self.path.to_owned();
         if arguments.dry_run {
-            return Ok(Device {
-                path,
-                device: None,
-                is_remote: false,
-                staged: None,
-                _present: None,
-            });
+            return Ok(Device { disk: self.disk(), ..Device::closed(path) });
         }
         if let Some(remote) = &self.remote {
-            self.check_contents(&**remote, arguments)?;
-            let device = Some(Arc::clone(remote));
-            return Ok(Device { path, device, is_remote: true, staged: None, _present: None });
+            let made = self.part_of(Arc::clone(remote), path)?;
+            self.check_contents(made.contents(&self.placement), arguments)?;
+            return Ok(Device { stays_open: true, ..made });
         }
-        let failed = |error: io::Error| Failure::host(path.as_os_str(), &error);
+        let failed = |error: io::Error| Failure::host(self.path.as_os_str(), &error);
+        if matches!(self.placement, Placement::Partition(_)) {
+            let made = self.part_of(Arc::new(self.open_at(&path)?), path)?;
+            self.check_contents(made.contents(&self.placement), arguments)?;
+            return Ok(made);
+        }
         let mut present = match path.exists() {
             true => Some(self.open_present(arguments)?),
             false => None,
@@ -215,18 +339,41 @@ impl<'a> DeviceRequest<'a> {
                 drop(present.take());
             }
             let device = present.map_or_else(|| self.open_at(&path), Ok)?;
-            let device: Option<SharedDevice> = Some(Arc::new(device));
-            return Ok(Device { path, device, is_remote: false, staged, _present: None });
+            return self.part_of(Arc::new(device), path);
         };
         let there = present.as_ref().map_or(0, BlockDevice::length_bytes);
         let grown = self.bytes.filter(|_| self.grows || present.is_none());
+        let grown = grown.map(|bytes| self.file_bytes(bytes));
         let length = match grown {
             Some(grown) if self.is_exact => grown,
             grown => there.max(grown.unwrap_or(0)),
         };
         space::lengthen(made.file(), length).map_err(failed)?;
-        let device: Option<SharedDevice> = Some(Arc::new(self.open_at(&made.path())?));
-        Ok(Device { path, device, is_remote: false, staged, _present: present })
+        let device = Arc::new(self.open_at(&made.path())?);
+        Ok(Device { staged, _present: present, ..self.part_of(device, path)? })
+    }
+
+    /// Returns the device of the volume, which is all or a part of `whole`.
+    fn part_of(&self, whole: SharedDevice, path: PathBuf) -> Result<Device, Failure> {
+        let range = self.range(&*whole)?;
+        let closed = Device { disk: self.disk(), ..Device::closed(path) };
+        if matches!(self.placement, Placement::Whole) {
+            return Ok(Device { device: Some(whole), ..closed });
+        }
+        if let Some(disk) = &closed.disk {
+            let shown = names::in_message(self.path.as_os_str().as_bytes());
+            disk.verify(&*whole).map_err(|failure| failure.about(&shown))?;
+        }
+        let part = WindowDevice::new(Arc::clone(&whole), range.start, range.length_bytes());
+        let part: SharedDevice = Arc::new(part);
+        Ok(Device { device: Some(part), whole: Some(whole), stays_open: true, ..closed })
+    }
+
+    fn disk(&self) -> Option<Rc<DiskPlan>> {
+        match &self.placement {
+            Placement::NewDisk(disk) => Some(Rc::clone(disk)),
+            Placement::Whole | Placement::Partition(_) => None,
+        }
     }
 
     /// Opens an existing device or file. Without -f, fails if it has contents of a known kind.
@@ -246,7 +393,12 @@ impl<'a> DeviceRequest<'a> {
             .map_err(|error| Failure::host(self.path.as_os_str(), &error))?;
         match contents {
             Some(contents) if !arguments.force => {
-                let message = format!("holds {contents} already");
+                let message = match self.placement {
+                    Placement::Partition(number) => {
+                        format!("partition {number} holds {contents} already")
+                    }
+                    Placement::Whole | Placement::NewDisk(_) => format!("holds {contents} already"),
+                };
                 Err(self.failure(Exit::Failed, message).hint("use -f to overwrite it"))
             }
             _ => Ok(()),
@@ -273,6 +425,7 @@ impl<'a> DeviceRequest<'a> {
     /// Extends an existing file if the options ask for that. Returns whether the file was shorter.
     fn lengthen(&self) -> io::Result<bool> {
         let Some(bytes) = self.bytes.filter(|_| self.grows) else { return Ok(false) };
+        let bytes = self.file_bytes(bytes);
         let metadata = std::fs::metadata(self.path)?;
         let is_shorter = metadata.is_file() && metadata.len() < bytes;
         if is_shorter {
