@@ -116,8 +116,8 @@ impl Volume {
 
     /// Makes all free blocks read as zeros, and returns their number of bytes. A file gets holes,
     /// if its host can make holes. [`FreeSpaceZeros::Written`] writes zeros instead. The volume
-    /// stays in use meanwhile. Earlier changes are made durable first. Blocks in zones that hold other
-    /// blocks of files stay as they are.
+    /// stays in use meanwhile. Earlier changes are made durable first. Blocks in zones that hold
+    /// other blocks of files stay as they are.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! Partition tables: the ranges of a disk that are partitions.
 //!
-//! Owns: choosing the valid partition table, its form in memory, and writing a new one. Does **not** own the data in a
-//! partition, of which only the kind is detected ([`Contents`]), or the choice among partitions
-//! ([`find_filesystem`](crate::find_filesystem)).
+//! Owns: choosing the valid partition table, its form in memory, and writing a new one. Does
+//! **not** own the data in a partition, of which only the kind is detected ([`Contents`]), or the
+//! choice among partitions ([`find_filesystem`](crate::find_filesystem)).
 //!
 //! A table is not trusted. The number of entries read is bounded, entries outside the disk are
 //! dropped, and a chain of extended partitions ends after [`MAX_PARTITIONS`].

@@ -121,8 +121,8 @@ impl Device {
         }
     }
 
-    /// Writes the parts of a new disk beside the volume, which is finished. `seed` is the UUID of the
-    /// volume.
+    /// Writes the parts of a new disk beside the volume, which is finished. `seed` is the UUID of
+    /// the volume.
     pub(super) fn finish_disk(&self, seed: &Uuid) -> Result<(), Failure> {
         let (Some(disk), Some(whole)) = (&self.disk, &self.whole) else { return Ok(()) };
         let shown = names::in_message(self.path.as_os_str().as_bytes());

@@ -104,7 +104,7 @@ pub(super) struct FatGeometry {
 }
 
 impl FatGeometry {
-    /// Returns the sizes of a filesystem of so many bytes: with the largest clusters with which it
+    /// Returns the sizes of a filesystem of this length: with the largest clusters with which it
     /// is FAT32, and the smallest tables for them.
     pub(super) fn of(length_bytes: u64) -> Self {
         let mut cluster_bytes = SECTOR_BYTES;
@@ -115,7 +115,7 @@ impl FatGeometry {
         }
         let (sectors, each) = (length_bytes / SECTOR_BYTES, cluster_bytes / SECTOR_BYTES);
         let rest = sectors - RESERVED_SECTORS;
-        // Each sector of the tables is for so many clusters, and lies in both tables.
+        // The number of clusters whose numbers one sector of a table holds.
         let numbers = SECTOR_BYTES / NUMBER_BYTES;
         let first = u64::from(FIRST_CLUSTER);
         let table_sectors = (rest + first * each).div_ceil(numbers * each + TABLES);
