@@ -37,7 +37,7 @@ const LEAST_BYTES: u64 = 32 << 20;
 const LEAST_GROUPS: u64 = 2;
 /// The least length in blocks of the last group.
 const LEAST_GROUP_BLOCKS: u64 = 64;
-/// The least length in bytes of the last group: xfs_repair reads so many to find its superblock.
+/// The least length in bytes of the last group, which xfs_repair reads to find its superblock.
 const LEAST_GROUP_BYTES: u64 = 128 << 10;
 /// Blocks that must be free in addition to those that move, for btrees that grow meanwhile.
 const MARGIN_BLOCKS: u64 = 32;
@@ -134,10 +134,10 @@ impl LeastSize {
 
 impl Devices {
     /// Shrinks the volume to `blocks` blocks, or as far as possible. A last group of fewer than 64
-    /// blocks or 128 KiB is left out, so the result may be smaller than requested. Blocks of files that stand
-    /// after the new end move. The devices must have been opened [to
-    /// write](super::OpenOptions::write). A dirty log is recovered first. The new size is durable on
-    /// return; the device keeps its length. A crash leaves the old size, the new size, or a size
+    /// blocks or 128 KiB is left out, so the result may be smaller than requested. Blocks of files
+    /// that stand after the new end move. The devices must have been opened [to
+    /// write](super::OpenOptions::write). A dirty log is recovered first. The new size is durable
+    /// on return; the device keeps its length. A crash leaves the old size, the new size, or a size
     /// between them, with all files.
     ///
     /// # Errors
