@@ -88,7 +88,7 @@ impl FatTime {
         let year = (time.year().min(LAST_YEAR) - FIRST_YEAR).unsigned_abs();
         Self {
             date: year << 9 | field(time.month()) << 5 | field(time.day()),
-            time: field(time.hour()) << 11 | field(time.minute()) << 5 | field(time.second()) / 2,
+            time: field(time.hour()) << 11 | field(time.minute()) << 5 | (field(time.second()) / 2),
             hundredths: (time.second() % 2).unsigned_abs() * 100,
         }
     }
