@@ -245,7 +245,8 @@ pub(crate) fn joined(mut claims: Vec<Rmap>) -> Vec<Rmap> {
 }
 
 /// Returns the gaps between claims in a group of `length_blocks` blocks, in order. Each gap is
-/// given as its first block and the block after its last one.
+/// given as its first block and the block after its last one. A claim may lie past the end of the
+/// group, because damaged maps can name any block; no gap does.
 pub(crate) fn gaps(claims: &[Rmap], length_blocks: u32) -> Vec<(u32, u32)> {
     let mut ranges: Vec<(u32, u32)> =
         claims.iter().map(|claim| (claim.start.0, claim.end().0)).collect();
@@ -253,6 +254,7 @@ pub(crate) fn gaps(claims: &[Rmap], length_blocks: u32) -> Vec<(u32, u32)> {
     let mut gaps = Vec::new();
     let mut end = 0;
     for (start, after) in ranges {
+        let start = start.min(length_blocks);
         if start > end {
             gaps.push((end, start));
         }
@@ -263,3 +265,6 @@ pub(crate) fn gaps(claims: &[Rmap], length_blocks: u32) -> Vec<(u32, u32)> {
     }
     gaps
 }
+
+#[cfg(test)]
+mod tests;
