@@ -15,8 +15,8 @@
 //!
 //! A crash in step 1 leaves the size and the files as they were, with some blocks in other places.
 //! A crash in step 2 leaves the old size or that of the remaining groups, a crash in step 3 that
-//! size or the new one. A replay of the log never has to make a volume smaller by a group: kernels
-//! refuse that. The caller shortens the image file last, if at all.
+//! size or the new one. A replay of the log never has to make a volume smaller by a group: no
+//! kernel was seen that does. The caller shortens the image file last, if at all.
 
 use std::sync::Arc;
 
