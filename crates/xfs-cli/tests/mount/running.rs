@@ -27,11 +27,13 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Returns the command `run` with these options, for a shell script. Temporary directories are made
-/// in the folder `tmp` beside the image.
+/// Returns the command `run` with these options, for a shell script. It ignores no signal; a
+/// background job of a shell would ignore some. Temporary directories are made in the folder `tmp`
+/// beside the image.
 fn command(volume: &Mounted, options: &[&str], script: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ferroxfs"));
+    let mut command = Command::new("env");
     fs::create_dir_all(volume.outside("tmp")).unwrap();
+    command.args(["--default-signal", env!("CARGO_BIN_EXE_ferroxfs")]);
     command.arg("run").args(options).arg(&volume.image.data);
     command.args(["--", "sh", "-c", script]).env("TMPDIR", volume.outside("tmp"));
     command

@@ -576,11 +576,13 @@ fn umount_finds_an_image() -> Result<(), TrialError> {
     run(ferroxfs(&["umount"]).arg(&image));
     assert!(write(&[], &device.0).status.success(), "nothing holds it any more");
     drop(held);
+    let readers = ground.volume("readers");
+    // Other mounts of this machine are listed too.
     let lines = || {
         let list = run(&mut ferroxfs(&["mounts"]));
-        list.lines().filter(|line| line.contains("readers")).map(str::to_owned).collect::<Vec<_>>()
+        let is_own = |line: &&str| line.contains(&readers.display().to_string());
+        list.lines().filter(is_own).map(str::to_owned).collect::<Vec<_>>()
     };
-    let readers = ground.volume("readers");
     let read = |folder: &str| {
         run(ferroxfs(&["mount", "-o", "ro"]).arg(&readers).arg(ground.folder(folder)));
         MountPoint(ground.at(folder))

@@ -9,7 +9,7 @@ use xfs_hostile::damaged::plan;
 use crate::check_attacks;
 
 /// The longest time that the planning of one image's repair may take.
-const TIME_LIMIT: Duration = Duration::from_secs(30);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Plans the repair of the image of an attack, with and without rules that discard something.
 /// Returns a description of the failure, or `None` if both calls end in time and return a text: a

@@ -97,7 +97,8 @@ const fn clear_unused(superblock: &mut Superblock) {
 const KNOWN_QUOTA_FLAGS: u16 = 0x7cf;
 
 /// Takes the numbers of realtime and quota inodes out of the superblock at which no inode is in
-/// use. Returns the codes of the findings about these numbers.
+/// use. Numbers of realtime inodes where mkfs makes them stay: the inodes are lost, and are made
+/// again. Returns the codes of the findings about these numbers.
 fn drop_wrong_inodes(
     patient: &mut Patient,
     damage: &Damage,
@@ -115,8 +116,10 @@ fn drop_wrong_inodes(
                     InodeState::Free(core) if !holds_something(&core)))
     };
     let mut codes = Vec::new();
-    for place in [&mut superblock.realtime_bitmap_inode, &mut superblock.realtime_summary_inode] {
-        if is_wrong(*place) {
+    let root = superblock.root_inode.0;
+    let places = [&mut superblock.realtime_bitmap_inode, &mut superblock.realtime_summary_inode];
+    for (place, after_root) in places.into_iter().zip(1..) {
+        if place.0 != root.saturating_add(after_root) && is_wrong(*place) {
             *place = InodeNumber(0);
             codes.push(Code::DirTarget);
         }
