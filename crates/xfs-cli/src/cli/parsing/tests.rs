@@ -8,8 +8,8 @@ use crate::cli::{Cli, with_shared_options};
 const PAGE: &str = include_str!("../../../../../docs/command-line.md");
 
 /// Commands without the flag `--json`. In `bench` the option takes a file name, and `diff` has
-/// `--format json`; the output of the other commands is contents, paths, scripts, pages, or that of a
-/// program.
+/// `--format json`; the output of the other commands is contents, paths, scripts, pages, or that of
+/// a program.
 const WITHOUT: [&str; 7] = ["bench", "cat", "complete", "completions", "diff", "man", "run"];
 
 /// Returns the name of each command, and whether the command has the flag `--json`.
