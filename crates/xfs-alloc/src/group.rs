@@ -181,10 +181,6 @@ impl GroupSpace {
     /// Extends the group to the length in `geometry`, which becomes the geometry of the volume. The
     /// added blocks are free. `agi` is the buffer of the group's inode header. This function
     /// changes no counter: the caller, which grows the volume, counts all groups again.
-    ///
-    /// Headers and geometry change under the locks of the headers' bytes. A reader of one of the
-    /// two headers therefore either has the matching geometry, or sees that the geometry has
-    /// changed.
     #[doc(alias = "xfs_ag_extend_space")]
     pub(crate) fn extend(
         mut self,
@@ -192,8 +188,22 @@ impl GroupSpace {
         agi: &Buffer,
         geometry: &Geometry,
     ) -> Result<()> {
+        let added = self.agf.length_blocks..geometry.ag_length(self.number);
+        self.set_length(tx, agi, geometry);
+        self.fill_free_list(tx)?;
+        self.give_free(tx, added)?;
+        self.close(tx);
+        Ok(())
+    }
+
+    /// Writes the length of the group that `geometry` states into both headers. `geometry` becomes
+    /// the geometry of the volume. `agi` is the buffer of the group's inode header.
+    ///
+    /// Headers and geometry change under the locks of the headers' bytes. A reader of one of the
+    /// two headers therefore either has the matching geometry, or sees that the geometry has
+    /// changed.
+    fn set_length(&mut self, tx: &mut Transaction<'_>, agi: &Buffer, geometry: &Geometry) {
         let length_blocks = geometry.ag_length(self.number);
-        let added = self.agf.length_blocks..length_blocks;
         (self.agf.length_blocks, self.stored.length_blocks) = (length_blocks, length_blocks);
         let headers = [agi, &self.header];
         let mut locked = headers.map(Buffer::bytes_mut);
@@ -206,10 +216,6 @@ impl GroupSpace {
         for header in headers {
             tx.log(header, LENGTH_BYTES);
         }
-        self.fill_free_list(tx)?;
-        self.give_free(tx, added)?;
-        self.close(tx);
-        Ok(())
     }
 
     /// Frees blocks whose owner is unknown. They come from an intent that a crash has left open. If

@@ -18,7 +18,7 @@ use xfs_trans::Transaction;
 
 use super::btrees::GroupBtree;
 use super::search::Search;
-use super::{GroupSpace, LENGTH_BYTES};
+use super::GroupSpace;
 use crate::deferred::FreeWork;
 use crate::mappings::OwnedExtent;
 use crate::owner::{BlockPurpose, ExtentOwner};
@@ -174,9 +174,6 @@ impl GroupSpace {
     /// Cuts the end of the group off, which becomes the last one of the volume with `geometry`. All
     /// blocks of that end must be free. `agi` is the buffer of the group's inode header. This
     /// function changes no counter.
-    ///
-    /// Headers and geometry change under the locks of the headers' bytes, as in
-    /// [`extend`](Self::extend).
     #[doc(alias = "xfs_ag_shrink_space")]
     pub(crate) fn shorten(
         mut self,
@@ -190,23 +187,12 @@ impl GroupSpace {
         let from = self.free_extent_to_end(tx, length_blocks)?.ok_or(PosixError::NoSpace)?;
         self.take_free(tx, from, length_blocks..from.end().0)?;
         self.forget_listed_from(tx, length_blocks)?;
-        (self.agf.length_blocks, self.stored.length_blocks) = (length_blocks, length_blocks);
         // The newest chunk may have been freed since.
         let newest = Agi::decode(&agi.bytes(), agi.at(), tx.geometry())?.newest_inode;
         if newest.is_some_and(|inode| geometry.ag_inode_block(inode).0 >= length_blocks) {
             tx.change(agi, NEWEST_INODE_BYTES, |field| field.fill(u8::MAX));
         }
-        let headers = [agi, &self.header];
-        let mut locked = headers.map(Buffer::bytes_mut);
-        for bytes in &mut locked {
-            let field = bytes.get_mut(LENGTH_BYTES).expect("a header sector holds a length");
-            field.copy_from_slice(&length_blocks.to_be_bytes());
-        }
-        tx.cache().set_geometry(geometry.clone());
-        drop(locked);
-        for header in headers {
-            tx.log(header, LENGTH_BYTES);
-        }
+        self.set_length(tx, agi, geometry);
         self.close(tx);
         Ok(())
     }
