@@ -7,6 +7,7 @@
 mod api;
 mod command;
 mod conformance;
+mod console;
 mod demo;
 mod dependencies;
 mod disk;

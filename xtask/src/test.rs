@@ -11,6 +11,7 @@ use std::time::Instant;
 use clap::Args;
 
 use crate::command;
+use crate::console::QuietConsole;
 use crate::demo;
 use crate::dependencies;
 use crate::disk;
@@ -89,6 +90,7 @@ pub(crate) fn run(root: &Path, options: Options) -> Result<(), Error> {
     } else {
         disk::check_first_run(root)?;
         packages::install(&mut report);
+        let _quiet = QuietConsole::new();
         parts::run_beside(root, &mut report, &parts::BESIDE_TESTS, |report| {
             run_part(root, report, Part::Tests, cases);
         });

@@ -16,9 +16,9 @@ use xfs_format::rmap::ReverseMap;
 use xfs_format::{AgBlock, BlockKind, Geometry};
 use xfs_trans::Transaction;
 
+use super::GroupSpace;
 use super::btrees::GroupBtree;
 use super::search::Search;
-use super::GroupSpace;
 use crate::deferred::FreeWork;
 use crate::mappings::OwnedExtent;
 use crate::owner::{BlockPurpose, ExtentOwner};
