@@ -38,6 +38,17 @@ pub(crate) enum BenchError {
     /// A workload failed.
     #[error(transparent)]
     Workload(#[from] xfs_workload::WorkloadError),
+    /// A file is no report that the model can use.
+    #[error("{path}: {why}")]
+    Unsuitable {
+        /// Path of the file.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+    },
+    /// A report has not the measurement with this name.
+    #[error("the report has no measurement of {0}")]
+    NotInReport(String),
     /// A Parquet file could not be read back.
     #[error(transparent)]
     Parquet(#[from] parquet::errors::ParquetError),

@@ -17,6 +17,7 @@ mod error;
 mod files;
 mod inodes;
 mod instructions;
+mod model;
 mod mount;
 mod opening;
 mod populate;
@@ -61,6 +62,8 @@ enum Benchmark {
     Inodes(inodes::Arguments),
     /// Work on a mount with several clients, compared with an empty server and the kernel's XFS
     Mount(mount::Arguments),
+    /// Predict rates on more processors than this machine has
+    Model(model::Arguments),
     /// Open and close one file from all threads, compared with the kernel's XFS
     Open(opening::Arguments),
     /// Fill volumes and extract trees, compared with mkfs.xfs -p, tar and cp on the kernel's mount
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
         Benchmark::Commit(arguments) => commit::run(&arguments),
         Benchmark::Files(arguments) => files::run(&arguments),
         Benchmark::Inodes(arguments) => inodes::run(&arguments),
+        Benchmark::Model(arguments) => model::run(&arguments),
         Benchmark::Open(arguments) => opening::run(&arguments),
         Benchmark::Mount(arguments) => mount::run(&arguments),
         Benchmark::Populate(arguments) => populate::run(&arguments),

@@ -28,6 +28,17 @@ pub struct OperationAccount {
     functions: BTreeMap<String, u64>,
     /// The calls that allocated memory, of all times.
     allocations: u64,
+    /// The cache lines that came from memory, of all times.
+    lines_from_memory: u64,
+}
+
+/// Whether valgrind simulates the caches of the processor, which takes twice the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caches {
+    /// No cache is simulated, and no line comes from memory.
+    Ignored,
+    /// The caches of this machine's processor are simulated.
+    Simulated,
 }
 
 impl OperationAccount {
@@ -41,6 +52,14 @@ impl OperationAccount {
     #[must_use]
     pub fn allocations(&self) -> f64 {
         self.allocations as f64 / self.times.max(1) as f64
+    }
+
+    /// Returns the number of bytes of one operation that came from memory, past all simulated
+    /// caches. 0 if caches were ignored.
+    #[must_use]
+    pub fn memory_bytes(&self) -> f64 {
+        const LINE_BYTES: f64 = 64.0;
+        self.lines_from_memory as f64 * LINE_BYTES / self.times.max(1) as f64
     }
 
     /// Returns the instructions of one operation by the names that `group` gives to functions.
@@ -65,10 +84,17 @@ impl OperationAccount {
 ///
 /// [`WorkloadError::Unavailable`] if valgrind is not installed or the command fails, or the error
 /// of reading a profile.
-pub fn account(command: &Command, folder: &Path) -> Result<Vec<OperationAccount>, WorkloadError> {
+pub fn account(
+    command: &Command,
+    folder: &Path,
+    caches: Caches,
+) -> Result<Vec<OperationAccount>, WorkloadError> {
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--compress-strings=no", "--compress-pos=no"]);
     valgrind.args(["--dump-line=no", "--dump-before=*operation_boundary*"]);
+    if caches == Caches::Simulated {
+        valgrind.arg("--cache-sim=yes");
+    }
     valgrind.arg(format!("--callgrind-out-file={}", folder.join(PROFILE).display()));
     valgrind.arg(command.get_program()).args(command.get_args());
     let unavailable = |why: String| WorkloadError::Unavailable { what: WHAT.to_owned(), why };
@@ -88,8 +114,8 @@ pub fn account(command: &Command, folder: &Path) -> Result<Vec<OperationAccount>
             // The profile up to the first mark of an operation is not that of the operation.
             let path = folder.join(format!("{PROFILE}.{}", 2 * index + 2));
             let text = std::fs::read_to_string(&path).map_err(WorkloadError::file(&path))?;
-            let Profile { functions, allocations } = Profile::decode(&text);
-            Ok(OperationAccount { operation, times, functions, allocations })
+            let Profile { functions, allocations, lines_from_memory } = Profile::decode(&text);
+            Ok(OperationAccount { operation, times, functions, allocations, lines_from_memory })
         })
         .collect()
 }

@@ -42,15 +42,17 @@ mod report;
 mod run;
 #[cfg(test)]
 mod samples;
+mod scale;
 mod store;
 mod tables;
 mod target;
 mod text;
+mod transfer;
 mod variant;
 mod work;
 mod worker;
 
-pub use account::{OperationAccount, account, kind, layer};
+pub use account::{Caches, OperationAccount, account, kind, layer};
 pub use commit::{CommitLoad, LOG_BYTES, time_force};
 pub use counted::{Counted, ScopeCount, SharedWrites, shared_writes};
 pub use digest::Digest;
@@ -66,11 +68,13 @@ pub use report::{
     Latency, Measurement, NotMeasured, PendingChanges, Report, SCHEMA_VERSION, VolumeShape,
 };
 pub use run::{Watcher, run};
+pub use scale::{Demand, Prediction, Scale, ScaleLimit, predict, served_ns};
 pub use store::{NewVolume, Store};
 pub use target::kernel::KernelDirectory;
 pub use target::library::{Library, bulkstat};
 pub use target::{Cold, Performed, WorkTarget};
 pub use text::text;
+pub use transfer::line_transfer_ns;
 pub use variant::Variant;
 pub use work::{USUAL_NAME_BYTES, Work, WorkStep};
 pub use worker::serve;

@@ -99,6 +99,8 @@ impl NewVolume {
     fn plan(&self) -> Result<Plan, WorkloadError> {
         let mut options = Options::default();
         options.data.agcount = Some(Size::bytes(self.groups));
+        // One group, in which all threads meet, is for measurements only.
+        options.allow_small = self.groups == 1;
         options.log.size = Some(Size::bytes(self.log_bytes));
         options.features.parent = Some(self.parents);
         let target = TargetDevice {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 
-use xfs_workload::{OperationAccount, account, kind, layer};
+use xfs_workload::{Caches, OperationAccount, account, kind, layer};
 
 use crate::error::BenchError;
 
@@ -46,7 +46,7 @@ pub(super) fn run(arguments: &AccountArguments) -> Result<bool, BenchError> {
         let folder = tempfile::tempdir().map_err(BenchError::file(program))?;
         let mut command = Command::new(program);
         command.args(["operations-run", "--files", &files.to_string()]);
-        columns.push(account(&command, folder.path())?);
+        columns.push(account(&command, folder.path(), Caches::Ignored)?);
     }
     totals(&columns);
     let Some(newest) = columns.last() else { return Ok(true) };

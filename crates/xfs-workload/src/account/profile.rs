@@ -7,6 +7,8 @@
 //!  calls=TIMES 0      how often
 //!  0 COUNT            instructions of the callee, which count there
 //! ```
+//!
+//! If callgrind simulates caches, more counts follow the first one. The line `events:` names them.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +19,12 @@ pub(super) struct Profile {
     pub(super) functions: BTreeMap<String, u64>,
     /// Number of calls that allocated memory.
     pub(super) allocations: u64,
+    /// Number of cache lines that came from memory, past all simulated caches.
+    pub(super) lines_from_memory: u64,
 }
+
+/// The events that fetch a cache line from memory: for an instruction, a read and a write.
+const FROM_MEMORY: [&str; 3] = ["ILmr", "DLmr", "DLmw"];
 
 /// The functions of the allocator that Rust programs call.
 const ALLOCATORS: [&str; 3] = ["mi_malloc_aligned", "mi_zalloc_aligned", "mi_realloc_aligned"];
@@ -27,8 +34,11 @@ impl Profile {
         let mut profile = Self::default();
         let (mut function, mut callee) = (String::new(), "");
         let mut is_callee = false;
+        let mut events = Vec::new();
         for line in text.lines() {
-            if let Some(name) = line.strip_prefix("fn=") {
+            if let Some(names) = line.strip_prefix("events: ") {
+                events = names.split_whitespace().collect();
+            } else if let Some(name) = line.strip_prefix("fn=") {
                 function = name.to_owned();
             } else if let Some(name) = line.strip_prefix("cfn=") {
                 callee = name;
@@ -38,9 +48,12 @@ impl Profile {
                     profile.allocations += times.unwrap_or(0);
                 }
                 is_callee = true;
-            } else if let Some(count) = cost(line) {
+            } else if let Some((count, others)) = cost(line) {
                 if !is_callee {
                     *profile.functions.entry(function.clone()).or_insert(0) += count;
+                    let others = events.iter().skip(1).zip(others);
+                    let fetched = others.filter(|(event, _)| FROM_MEMORY.contains(event));
+                    profile.lines_from_memory += fetched.map(|(_, count)| count).sum::<u64>();
                 }
                 is_callee = false;
             }
@@ -49,9 +62,10 @@ impl Profile {
     }
 }
 
-/// Returns the instructions of a line of costs, or `None` for another line.
-fn cost(line: &str) -> Option<u64> {
-    let (position, count) = line.split_once(' ')?;
-    position.parse::<u64>().ok()?;
-    count.trim().parse().ok()
+/// Returns the instructions of a line of costs, and its other counts. callgrind leaves out zeros at
+/// the end. `None` for another line.
+fn cost(line: &str) -> Option<(u64, impl Iterator<Item = u64>)> {
+    let mut numbers = line.split_whitespace().map(str::parse::<u64>);
+    let (_position, count) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    Some((count, numbers.map_while(Result::ok)))
 }

@@ -25,6 +25,16 @@ fn profile_counts_a_callee_once() {
 }
 
 #[test]
+fn lines_from_memory_are_those_of_all_three_events() {
+    let text = "events: Ir Dr Dw I1mr D1mr D1mw ILmr DLmr DLmw\nfn=a\n\
+                0 9 8 7 6 5 4 3 2 1\n0 5 1\ncfn=b\ncalls=1 0\n0 9 8 7 6 5 4 3 2 1\nfn=b\n\
+                0 1 0 0 0 0 0 0 40\n";
+    let profile = Profile::decode(text);
+    assert_eq!(profile.lines_from_memory, 46);
+    assert_eq!(profile.functions.get("a"), Some(&14));
+}
+
+#[test]
 fn layer_is_the_first_crate_of_a_name() {
     assert_eq!(layer("<xfs_dir::Name as xfs_trans::Item>::format"), "xfs_dir");
     assert_eq!(layer("ferroxfs::node::Node::create"), "ferroxfs");

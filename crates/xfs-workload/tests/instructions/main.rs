@@ -11,7 +11,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use xfs_workload::{OperationAccount, WorkloadError, account, run_operations};
+use xfs_workload::{Caches, OperationAccount, WorkloadError, account, run_operations};
 
 /// The allocator of the command, whose instructions do not depend on the C library.
 #[global_allocator]
@@ -128,7 +128,7 @@ fn count() -> Result<Vec<OperationAccount>, WorkloadError> {
     let folder = tempfile::tempdir().map_err(WorkloadError::file(Path::new("a folder")))?;
     let mut command = Command::new(program);
     command.args(["run", &FILES.to_string()]);
-    account(&command, folder.path())
+    account(&command, folder.path(), Caches::Ignored)
 }
 
 /// Returns how an operation differs from the table by more than the tolerance, or `None`.
