@@ -10,6 +10,8 @@
 
 mod accounting;
 mod batch;
+#[cfg(feature = "parquet")]
+mod dataset;
 mod diff;
 mod emit;
 mod error;
@@ -31,6 +33,8 @@ mod source;
 mod summary;
 
 pub use accounting::Account;
+#[cfg(feature = "parquet")]
+pub use dataset::ScanRecord;
 pub use diff::{
     Aspect, Aspects, Change, ChangeKind, ContentsAnswer, ContentsReader, DIFF_SCHEMA_VERSION,
     DiffError, DiffFinding, DiffFormat, DiffInput, DiffOptions, DiffReport, DiffWriter, EntryView,
@@ -43,7 +47,7 @@ pub use fields::{Field, Fields};
 pub use finding::{Finding, FindingCode};
 pub use options::{AccountBy, DEFAULT_MEMORY_BYTES, Format, Progress, ScanOptions, Spill};
 pub use output::{FactsFormat, Header, Output, SCHEMA_VERSION, Trailer};
-pub use row::{ByteList, Moment, OwnerNames, ParentDirectory, Row, RowView, VolumeLabel};
+pub use row::{ByteList, LogView, Moment, OwnerNames, ParentDirectory, Row, RowView, VolumeLabel};
 pub use rows::{RowPiece, RowWriter};
 pub use scan::{ScanReport, scan};
 pub use source::ScanSource;

@@ -20,6 +20,8 @@ use std::sync::mpsc::SyncSender;
 
 use xfs_sync::{Mutex, Volume};
 
+#[cfg(feature = "parquet")]
+pub(crate) use self::parquet::output_error;
 pub use facts::FactsFormat;
 pub(crate) use facts::{Fact, Facts};
 

@@ -199,6 +199,32 @@ pub struct VolumeLabel {
     pub uuid: Uuid,
     /// Label of the volume, without its padding. A label need not be UTF-8.
     pub label: Vec<u8>,
+    /// Which state of the volume the rows show. `None` if that is not known.
+    pub log: Option<LogView>,
+}
+
+/// Which state of a volume is read, as far as its log decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LogView {
+    /// The newest state: the log was clean or was replayed.
+    Current,
+    /// The volume was in use, and its log was not replayed.
+    Live,
+    /// The log was not replayed.
+    NotReplayed,
+}
+
+impl LogView {
+    /// Returns the name of the state in outputs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Current => "current",
+            Self::Live => "live",
+            Self::NotReplayed => "not_replayed",
+        }
+    }
 }
 
 impl VolumeLabel {

@@ -6,7 +6,7 @@ use xfs_buffer::BufferCache;
 use xfs_format::features::IncompatFeatures;
 use xfs_format::{Geometry, InodeNumber, Superblock};
 
-use crate::row::{OwnerNames, VolumeLabel};
+use crate::row::{LogView, OwnerNames, VolumeLabel};
 
 /// A volume to scan: its device and geometry, and the inode numbers in its superblock.
 #[derive(Clone)]
@@ -33,6 +33,7 @@ impl ScanSource {
             volume: VolumeLabel {
                 uuid: superblock.uuid,
                 label: superblock.label.as_bytes().to_vec(),
+                log: None,
             },
             root: superblock.root_inode,
             internal: internal.filter(|inode| !inode.is_null()).map(|inode| inode.0).collect(),
@@ -62,6 +63,12 @@ impl ScanSource {
 
 impl From<&ferroxfs::Volume> for ScanSource {
     fn from(volume: &ferroxfs::Volume) -> Self {
-        Self::new(std::sync::Arc::clone(volume.cache()), volume.superblock())
+        let mut source = Self::new(std::sync::Arc::clone(volume.cache()), volume.superblock());
+        source.volume.log = Some(match volume.staleness() {
+            None => LogView::Current,
+            Some(ferroxfs::admin::Staleness::Live) => LogView::Live,
+            Some(_) => LogView::NotReplayed,
+        });
+        source
     }
 }

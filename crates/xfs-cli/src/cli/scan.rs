@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 /// A scan without findings does not prove that the volume is sound. If files name their parents
 /// (parent pointers), directories are not read, and a destroyed directory is not reported.
 /// `ferroxfs check` checks a volume.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct ScanArguments {
     /// The images or devices
     #[arg(required = true)]
@@ -17,6 +17,21 @@ pub(crate) struct ScanArguments {
     /// Write to this file instead of standard output (-); it appears when it is complete
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Add the scans to the dataset in this directory: for each volume one Parquet file of inodes
+    /// and one with a row about the scan, below scan_date=DATE/volume_uuid=UUID. Each file appears
+    /// when it is complete, and replaces that of an earlier scan of the same volume and date
+    #[arg(long, value_name = "DIR")]
+    #[arg(conflicts_with_all = ["output", "format", "facts", "by", "summary", "damaged"])]
+    pub(crate) dataset: Option<PathBuf>,
+    /// With --dataset, the date of the scan, as YYYY-MM-DD; by default today, in UTC
+    #[arg(long, value_name = "DATE", requires = "dataset")]
+    pub(crate) scan_date: Option<jiff::civil::Date>,
+    /// Scan only the image with this number into a directory, for a dataset: NUMBER=DIR
+    #[arg(long, value_name = "NUMBER=DIR", hide = true, requires = "dataset")]
+    pub(crate) dataset_part: Option<String>,
+    /// Whether this is the scan of one image of a dataset.
+    #[arg(skip)]
+    pub(crate) is_part: bool,
     /// The format: by default that of the ending of the output file (ndjson, jsonl, json, csv or
     /// parquet), table on a terminal, and ndjson otherwise; another ending needs this option
     #[arg(long, value_enum)]

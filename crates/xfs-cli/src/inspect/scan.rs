@@ -1,6 +1,7 @@
 //! `scan`: writes the inventory of volumes, row by row.
 
 mod damaged;
+mod dataset;
 mod owners;
 
 use std::env;
@@ -31,6 +32,7 @@ use crate::terminal::plural;
 use crate::terminal::progress::ProgressStderr;
 use crate::terminal::tally::{SummaryWhen, Tally, Work};
 use crate::text::time::Clock;
+use dataset::Dataset;
 use owners::OwnerTables;
 
 struct Scan {
@@ -68,6 +70,12 @@ pub(crate) fn open(
     arguments: &ScanArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
+    if let Some(directory) = &arguments.dataset {
+        return match dataset::part(arguments)? {
+            None => Ok(Box::new(Dataset::open(arguments, directory)?)),
+            Some(part) => open(&part, options),
+        };
+    }
     let mut scan_options = scan_options(arguments)?;
     let images = Images::open(arguments, options)?;
     let output = unless_stdout(arguments.output.clone());
@@ -87,6 +95,10 @@ pub(crate) fn open(
             Format::Parquet => Fields::for_comparing(),
             Format::Ndjson | Format::Csv => Fields::default(),
         };
+    }
+    if arguments.is_part {
+        // The directory of the file names the volume.
+        scan_options.fields = scan_options.fields.without(Field::VolumeUuid);
     }
     let owners = OwnerTables::open(arguments)?;
     scan_options.fields = owners.select(scan_options.fields)?;

@@ -16,6 +16,7 @@ mod checking;
 mod completion;
 mod containers;
 mod damaged;
+mod datasets;
 mod differences;
 mod disks;
 mod documents;

@@ -28,6 +28,10 @@ pub(super) fn volume(volume: &VolumeLabel) -> Vec<u8> {
     push_string(&mut out, &volume.uuid.to_string());
     out.extend_from_slice(b",\"volume_label\":");
     push_string(&mut out, &volume.label_text());
+    if let Some(log) = volume.log {
+        out.extend_from_slice(b",\"log\":");
+        push_string(&mut out, log.name());
+    }
     out.extend_from_slice(b"}\n");
     out
 }

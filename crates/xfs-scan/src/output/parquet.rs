@@ -57,7 +57,7 @@ pub(crate) struct ParquetEncoding {
 pub(crate) struct ParquetAppender<'w>(SerializedFileWriter<Writer<'w>>);
 
 /// Returns the I/O error inside `error` unchanged, and other errors as a failure to encode rows.
-fn output_error(error: ParquetError) -> ScanError {
+pub(crate) fn output_error(error: ParquetError) -> ScanError {
     if let ParquetError::External(source) = error
         && let Ok(error) = source.downcast::<std::io::Error>()
     {

@@ -10,7 +10,7 @@ use crate::{AccountBy, Field, Fields, Finding, FindingCode, Format};
 const HEADER: Header = Header { scan_time: 1_700_000_000_000_000_000 };
 
 fn volume() -> VolumeLabel {
-    VolumeLabel { uuid: Uuid::from_u128(0xf0), label: b"a,\"label\"".to_vec() }
+    VolumeLabel { uuid: Uuid::from_u128(0xf0), label: b"a,\"label\"".to_vec(), log: None }
 }
 
 fn list(items: &[&[u8]]) -> ByteList {

@@ -492,7 +492,8 @@ fn unordered(states: &States) -> DiffInput {
     let header = Header { scan_time: 0 };
     let output = Output::begin(Format::Parquet, fields, header, Box::new(&mut bytes)).unwrap();
     let uuid = states.image(0).uuid();
-    let mut writer = RowWriter::begin(output, VolumeLabel { uuid, label: Vec::new() }).unwrap();
+    let mut writer =
+        RowWriter::begin(output, VolumeLabel { uuid, label: Vec::new(), log: None }).unwrap();
     let none = ByteList::default();
     let add = |piece: &mut RowPiece<'_>| {
         [130, 150, 140].into_iter().try_for_each(|ino| {

@@ -71,7 +71,7 @@ pub(super) fn scan(
 }
 
 fn label(superblock: &Superblock) -> VolumeLabel {
-    VolumeLabel { uuid: superblock.uuid, label: superblock.label.as_bytes().to_vec() }
+    VolumeLabel { uuid: superblock.uuid, label: superblock.label.as_bytes().to_vec(), log: None }
 }
 
 /// The source of the rows of one volume: its survey, which reads the inodes, and the tree of their
