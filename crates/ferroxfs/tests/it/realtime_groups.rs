@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ferroxfs::admin::{Label, UuidChange};
 use ferroxfs::contents::{AllocateMode, RangeMode};
-use ferroxfs::{Error, File, OpenError, OpenOptions, PosixError, Volume};
+use ferroxfs::{Error, File, OpenError, OpenOptions, PosixError, SetAttributes, Volume};
 use xfs_format::realtime::RealtimeSuperblock;
 use xfs_format::{BlockKind, Uuid};
 use xfs_testkit::{Atomicity, JoinedDevice, PowerCuts, Prng, RealtimeSection, RecordingDevice};
@@ -95,6 +95,42 @@ fn check_changes(features: &str, extent_kib: u64, seed: u64) {
     for (index, model) in models.iter().enumerate() {
         assert!(contents(&volume.open_file(format!("/f{index}")).unwrap()) == *model);
     }
+}
+
+/// Leaves only free runs of one block. They are shorter than the blocks between the start of the
+/// unit and the write, so a copy of the unit would end before the write.
+#[test]
+fn copy_hint_needs_no_long_run_of_free_blocks() {
+    const BLOCK: u64 = 4096;
+    let disks = make(ALL, 4);
+    let volume = disks.open();
+    let [one, two, rest] = ["one", "two", "rest"].map(|name| create(&volume, name));
+    let mut bytes: Vec<u8> = (0..256_u32 << 10).map(|at| (at >> 12) as u8 + 1).collect();
+    one.write_at(&bytes, 0).unwrap();
+    two.clone_range(0, &one, 0, 0).unwrap();
+    let hint = SetAttributes::new().cow_extent_size_hint_bytes(64 << 10);
+    two.node().set_attributes(&hint).unwrap();
+    let allocate = RangeMode::Allocate(AllocateMode::KeepSize);
+    let (mut end, mut length) = (0, 16 << 20);
+    while length >= BLOCK {
+        match rest.change_range(end..end + length, allocate) {
+            Ok(()) => end += length,
+            Err(Error::Posix(PosixError::NoSpace)) => length /= 2,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    for block in 0..64 {
+        let start = 2 * block * BLOCK;
+        rest.change_range(start..start + BLOCK, RangeMode::Punch).unwrap();
+    }
+    volume.sync().unwrap();
+    two.write_at(b"ten bytes!", 100_000).unwrap();
+    two.sync_all().unwrap();
+    assert!(contents(&one) == bytes);
+    bytes[100_000..100_010].copy_from_slice(b"ten bytes!");
+    assert!(contents(&two) == bytes);
+    drop((one, two, rest));
+    close(&disks, volume);
 }
 
 #[test]

@@ -59,15 +59,19 @@ impl ContentsWriter<'_> {
         piece: FileBytes<'_>,
         size: SizeRule,
     ) -> Result<usize> {
-        let shared = self.around(shared, piece)?;
-        let copy = self.stage(&shared)?;
-        let old = Extent { length_blocks: copy.length_blocks, ..shared };
-        let piece = clip(piece, &old, self.journal.geometry());
-        if piece.bytes.is_empty() {
-            // There was room for less than the blocks before the piece.
+        let written = blocks_of(self.journal.geometry(), piece.offset, piece.end());
+        let mut wide = self.around(shared, piece)?;
+        let mut copy = self.stage(&wide)?;
+        if copy.end() <= written.start {
+            // The longest free run is shorter than the blocks before the piece. A copy without them
+            // needs one block.
             self.unstage(&copy)?;
-            return Err(PosixError::NoSpace.into());
+            wide = exactly(written, &shared)?;
+            copy = self.stage(&wide)?;
         }
+        let old = Extent { length_blocks: copy.length_blocks, ..wide };
+        let piece = clip(piece, &old, self.journal.geometry());
+        assert!(!piece.bytes.is_empty(), "the copy has the first block of the piece");
         if let Err(error) = self.fill_copy(&old, &copy, piece) {
             // Recovery frees the copy if this fails.
             self.unstage(&copy)?;
@@ -107,15 +111,14 @@ impl ContentsWriter<'_> {
             (hint, inode.find(self.journal.cache(), ForkKind::Data, written.start)?)
         };
         let wanted = written.aligned(hint.into());
-        let exactly = || written.cut(&shared).ok_or_else(|| PosixError::InvalidArgument.into());
-        let Mapping::Extent(extent) = mapping else { return exactly() };
-        let Some(wide) = wanted.cut(&extent).filter(|_| hint > 1) else { return exactly() };
+        let Mapping::Extent(extent) = mapping else { return exactly(written, &shared) };
+        let Some(wide) = wanted.cut(&extent).filter(|_| hint > 1) else {
+            return exactly(written, &shared);
+        };
         match self.live.sharing(self.journal, wide)? {
             (true, wide) if wide.end() > written.start => Ok(wide),
             // Sharing begins between the start of the unit and the piece.
-            _ => BlockRange::between(written.start, wanted.end())
-                .cut(&shared)
-                .ok_or_else(|| PosixError::InvalidArgument.into()),
+            _ => exactly(BlockRange::between(written.start, wanted.end()), &shared),
         }
     }
 
@@ -218,4 +221,9 @@ impl ContentsWriter<'_> {
 /// Returns the blocks of an extent, without its file offset.
 pub(super) const fn blocks(extent: &Extent) -> BlockExtent {
     BlockExtent { start: extent.start, length_blocks: extent.length_blocks }
+}
+
+/// Returns the part of an extent with the blocks in `range`.
+fn exactly(range: BlockRange, extent: &Extent) -> Result<Extent> {
+    range.cut(extent).ok_or_else(|| PosixError::InvalidArgument.into())
 }
