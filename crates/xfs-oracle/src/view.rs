@@ -141,8 +141,8 @@ impl Tree {
             let entries = entries(&folder)?;
             for (name, entry) in &entries {
                 let path = folder.join(std::ffi::OsStr::from_bytes(name));
-                tree.visit(root, &path, entry.inode)?;
-                if entry.kind == FileType::Directory {
+                // An entry of an old volume does not say what it names.
+                if tree.visit(root, &path, entry.inode)? == FileType::Directory {
                     folders.push((path, entry.inode));
                 }
             }
@@ -156,15 +156,17 @@ impl Tree {
         Ok(tree)
     }
 
-    fn visit(&mut self, root: &Path, path: &Path, number: u64) -> Result<(), OracleError> {
+    /// Adds a path of the inode `number`, and the inode if it is new. Returns the type of its file.
+    fn visit(&mut self, root: &Path, path: &Path, number: u64) -> Result<FileType, OracleError> {
         let short = path.strip_prefix(root).unwrap_or(path).as_os_str().as_bytes().to_vec();
         if let Some(known) = self.nodes.get_mut(&number) {
             known.paths.push(short);
-            return Ok(());
+            return Ok(FileType::from_raw_mode(known.mode));
         }
         let (number, node) = node(path, short)?;
+        let kind = FileType::from_raw_mode(node.mode);
         self.nodes.insert(number, node);
-        Ok(())
+        Ok(kind)
     }
 }
 

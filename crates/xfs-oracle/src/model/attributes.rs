@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::lists::{LIST_VERSION, LISTS};
 use super::operation::{Operation, Outcome, SetMode, pattern};
-use super::{Answer, Model, NodeId};
+use super::{Abilities, Answer, Model, NodeId};
 
 /// Length of the longest value that is accepted, in bytes.
 const VALUE_MAX: usize = 65536;
@@ -61,7 +61,11 @@ impl Model {
         let id = self.lookup(path)?;
         let node = self.node(id)?;
         let is_user = name.starts_with("user.");
-        let holds_user = matches!(node.kind(), FileType::RegularFile | FileType::Directory);
+        let holds_user = match node.kind() {
+            FileType::RegularFile | FileType::Directory => true,
+            FileType::Socket => self.features.abilities.contains(Abilities::SOCKET_ATTRIBUTES),
+            _ => false,
+        };
         if node.is_fixed() || is_user && !holds_user {
             return Err(Errno::PERM);
         }

@@ -368,6 +368,8 @@ bitflags! {
         const REFLINK = 1;
         /// The ranges of two files can be exchanged.
         const EXCHANGE = 2;
+        /// Sockets have attributes of users, as since Linux 7.
+        const SOCKET_ATTRIBUTES = 4;
     }
 }
 

@@ -72,7 +72,7 @@ fn check(seed: u64, operations: usize) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Returns the features of a volume as arguments of this program.
+/// Returns the features of a volume, and of the kernel of the guest, as arguments of this program.
 fn words_of(features: Features) -> String {
     let section = match features.section {
         None => "none".to_owned(),
@@ -81,6 +81,7 @@ fn words_of(features: Features) -> String {
         Some(RealtimeRules::Classic { extent_bytes }) => extent_bytes.to_string(),
     };
     let Features { block_bytes, inode_bytes, abilities, .. } = features;
+    let abilities = abilities | Abilities::SOCKET_ATTRIBUTES;
     format!("{block_bytes} {inode_bytes} {} {section}", abilities.bits())
 }
 

@@ -279,7 +279,7 @@ fn check_threads(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
         let joined = threads.into_iter().map(|thread| thread.join());
         joined.map(|model| model.map_err(|_| "a thread panicked".to_owned())?).collect()
     });
-    let models = models.map_err(|what| volume.failed(what))?;
+    let models = models.map_err(|what| volume.failed(format!("{what}; {:?}", opened.space())))?;
     opened.close().map_err(text)?;
     let tree = judged_tree(&image).map_err(|what| volume.failed(what))?;
     for (thread, model) in models.iter().enumerate() {

@@ -27,7 +27,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use ferroxfs::check::CheckOptions;
-use ferroxfs::{OpenOptions, Volume};
+use ferroxfs::{OpenError, OpenOptions, Volume};
 use xfs_oracle::guest::{Guest, GuestKernel};
 use xfs_oracle::harness::{Trial, TrialError, patiently, seeds};
 use xfs_oracle::{Differences, Image, Tree, ready_with_programs};
@@ -41,6 +41,8 @@ pub(crate) use inside::run_in_guest;
 const SEEDS_PER_BOOT: usize = 2;
 /// The time after which a guest is ended. It needs about a minute on an idle machine.
 const LIMIT: Duration = Duration::from_secs(1800);
+/// The number of characters of a listing that a message shows.
+const SHOWN_CHARS: usize = 2000;
 /// The smallest number of inodes that a filled volume has.
 const INODES_MIN: usize = 300;
 
@@ -78,7 +80,8 @@ fn check_here(kind: VolumeKind, seed: u64) -> Result<(), TrialError> {
     filled.map_err(|error| error.to_string())?;
     let copy = volume.copied()?;
     let mount = image(&copy).mount(&["ro"])?;
-    let listing = inside::listing(mount.path()).map_err(|error| error.to_string());
+    let listing = inside::listing(mount.path(), &format!("{:?}", volume.end))
+        .map_err(|error| error.to_string());
     mount.unmount()?;
     check(&volume, &copy, &listing?)
 }
@@ -143,10 +146,11 @@ fn list(guest: &Guest, volumes: &[GuestVolume]) -> Result<Vec<Listing>, TrialErr
         let options = volume.kind.mount_options();
         script.push_str(&format!(
             "mount -o ro,{options}{drive} /mnt || {{ echo {drive}; dmesg | tail; exit 1; }}\n\
-             /in/program {} /mnt || exit 1\n\
+             /in/program {} /mnt {:?} || exit 1\n\
              umount /mnt || exit 1\n\
              echo end of volume\n",
             inside::LIST,
+            volume.end,
         ));
     }
     let text = guest.script(&script).run()?.checked()?;
@@ -154,7 +158,11 @@ fn list(guest: &Guest, volumes: &[GuestVolume]) -> Result<Vec<Listing>, TrialErr
     if listings.len() != volumes.len() {
         return Err(format!("{} listings instead of {}", listings.len(), volumes.len()).into());
     }
-    Ok(listings.into_iter().map(parse).collect::<Result<_, _>>()?)
+    let parse = |(text, volume): (&str, &GuestVolume)| {
+        let GuestVolume { kind, seed, .. } = volume;
+        parse(text).map_err(|error| format!("{kind:?}, seed {seed}: {error}"))
+    };
+    Ok(listings.into_iter().zip(volumes).map(parse).collect::<Result<_, _>>()?)
 }
 
 fn parse(text: &str) -> Result<Listing, String> {
@@ -165,7 +173,8 @@ fn parse(text: &str) -> Result<Listing, String> {
     let all = text.lines().map(|line| parse_line(line).ok_or_else(|| format!("line: {line}")));
     let listing = all.collect::<Result<Listing, _>>()?;
     if listing.len() < INODES_MIN {
-        return Err(format!("the guest lists only {} inodes", listing.len()));
+        let shown: String = text.chars().take(SHOWN_CHARS).collect();
+        return Err(format!("the guest lists only {} inodes: {shown}", listing.len()));
     }
     Ok(listing)
 }
@@ -212,8 +221,9 @@ fn check(volume: &GuestVolume, copy: &GuestVolume, expected: &Listing) -> Result
     match devices.recover() {
         Ok(Some(summary)) if summary.items > 0 || !is_dirty => {}
         Ok(None) if !is_dirty => {}
-        Err(error) if may_refuse(volume) && error.to_string().contains("version 4") => {
-            return Ok(());
+        Err(OpenError::DirtyLog(_)) if may_refuse(volume) => {
+            drop(devices);
+            return compare("after a refused recovery", volume, expected);
         }
         other => return Err(format!("recovery: {other:?}").into()),
     }
@@ -238,7 +248,7 @@ fn compare(when: &str, volume: &GuestVolume, expected: &Listing) -> Result<(), T
     const SHOWN: usize = 12;
     let opened = open(&volume.options(), volume)?;
     let mut tree = ours::walk(&opened).map_err(|error| format!("{when}: {error}"))?;
-    inside::leave_out(&mut tree);
+    inside::leave_out(&mut tree, &format!("{:?}", volume.end));
     let found = tree.lines();
     let mut differences = Vec::new();
     for (number, line) in expected {

@@ -11,17 +11,22 @@ use std::time::Duration;
 use rustix::fs::{CWD, FallocateFlags, FileType, Mode, XattrFlags, makedev};
 use rustix::io::Errno;
 use xfs_oracle::model::{Abilities, Features, Generator, Model};
-use xfs_oracle::{ExtentFlags, FileFlags, Kernel, Random, Subject, Tree, change_flags, shut_down};
+use xfs_oracle::{
+    ExtentFlags, FileFlags, InodeView, Kernel, Random, Subject, Tree, change_flags, shut_down,
+};
 
 /// The option with which this program fills a volume. Its arguments are the folder of the mount,
 /// the seed, and how the volume is left (a `VolumeEnd`).
 pub(super) const FILL: &str = "--fill-volume";
-/// The option with which this program lists a volume. Its argument is the folder of the mount.
+/// The option with which this program lists a volume. Its arguments are the folder of the mount,
+/// and how the volume was left.
 pub(super) const LIST: &str = "--list-volume";
 /// Number of random operations in each of two folders.
 const OPERATIONS: usize = 150;
 /// The unit of writes and holes in files. It is at least a block of every kind of volume.
 const UNIT: u64 = 4096;
+/// The unit of `st_blocks`.
+const SECTOR_BYTES: u64 = 512;
 /// The largest number of operations that each thread of [`storm`] performs.
 const STORM_MAX: u64 = 50_000;
 
@@ -37,7 +42,7 @@ pub(crate) fn run_in_guest() -> Option<ExitCode> {
             let seed = seed.parse().expect("the script passes a number");
             fill(Path::new(folder), seed, end)
         }
-        [LIST, folder] => list(Path::new(folder)),
+        [LIST, folder, end] => list(Path::new(folder), end),
         _ => return None,
     };
     match outcome {
@@ -49,24 +54,28 @@ pub(crate) fn run_in_guest() -> Option<ExitCode> {
     }
 }
 
-fn list(folder: &Path) -> Filled {
-    let lines = listing(folder)?;
+fn list(folder: &Path, end: &str) -> Filled {
+    let lines = listing(folder, end)?;
     let lines = lines.into_iter().map(|(number, line)| format!("{number}\t{line}\n"));
     print!("{}", lines.collect::<String>());
     Ok(())
 }
 
-/// Returns the lines of all inodes of a mounted volume.
-pub(super) fn listing(folder: &Path) -> Filled<BTreeMap<u64, String>> {
+/// Returns the lines of all inodes of a mounted volume that was left as `end` says.
+pub(super) fn listing(folder: &Path, end: &str) -> Filled<BTreeMap<u64, String>> {
     let mut tree = Tree::walk(folder).map_err(io::Error::other)?;
-    leave_out(&mut tree);
+    leave_out(&mut tree, end);
     Ok(tree.lines())
 }
 
 /// Removes from the tree the facts about realtime files that cannot be compared. ferroxfs does not
 /// show which realtime blocks are shared. Linux 7.2 shows blocks of attributes, which lie on the
-/// data device, as if they lay in the realtime section.
-pub(super) fn leave_out(tree: &mut Tree) {
+/// data device, as if they lay in the realtime section. After a storm, a recovery completes intents.
+/// It reads their inodes for that, and a kernel that lets an inode go frees the blocks past its end.
+pub(super) fn leave_out(tree: &mut Tree, end: &str) {
+    if end == "Storm" {
+        tree.nodes.values_mut().for_each(leave_out_past_end);
+    }
     let opened = tree.nodes.values_mut().filter_map(|node| node.opened.as_mut());
     for opened in opened.filter(|opened| opened.flags.contains(FileFlags::REALTIME)) {
         for extent in &mut opened.extents {
@@ -74,6 +83,20 @@ pub(super) fn leave_out(tree: &mut Tree) {
         }
         opened.attribute_extents.clear();
     }
+}
+
+/// Removes the blocks past the end of a file from what is compared.
+fn leave_out_past_end(node: &mut InodeView) {
+    let Some(opened) = &mut node.opened else { return };
+    let mut past = 0;
+    opened.extents.retain_mut(|extent| {
+        let inside = node.size.saturating_sub(extent.offset).min(extent.length);
+        past += extent.length - inside;
+        extent.length = inside;
+        opened.extent_count -= u32::from(inside == 0);
+        inside != 0
+    });
+    node.blocks -= past / SECTOR_BYTES;
 }
 
 /// Fills a volume, and shuts it down if `end` asks for that.
