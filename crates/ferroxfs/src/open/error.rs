@@ -64,6 +64,37 @@ impl OpenError {
         }
     }
 
+    /// Returns the errno that stands for this error, for a program that has to report a number.
+    ///
+    /// Damage gives EUCLEAN, as [`Error::errno`] does. A volume or a device that is in use gives
+    /// EBUSY, and a file without a volume EINVAL. An error of the host keeps its number.
+    ///
+    /// ```
+    /// # let (folder, _) = xfs_trans::testing::make_file();
+    /// let missing = ferroxfs::Volume::open(folder.path().join("missing.img"));
+    /// let not_found = std::io::Error::from_raw_os_error(missing.err().ok_or("opened")?.errno());
+    /// assert_eq!(not_found.kind(), std::io::ErrorKind::NotFound);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn errno(&self) -> i32 {
+        match self {
+            Self::Device(source) => errno_of_failure(source.failure()),
+            Self::Find(FindError::Io(source)) | Self::Threads(source) => {
+                source.raw_os_error().unwrap_or(code::EIO)
+            }
+            Self::Volume(source)
+            | Self::Recovery(source)
+            | Self::Quota(source)
+            | Self::Log(source) => source.errno(),
+            Self::DirtyLog(_) => code::EOPNOTSUPP,
+            Self::LogDeviceMissing
+            | Self::RealtimeDevice(_)
+            | Self::RealtimeDeviceMissing
+            | Self::Find(_) => code::EINVAL,
+        }
+    }
+
     fn plain_hint(&self) -> Option<&'static str> {
         match self {
             Self::Device(_) | Self::Find(_) => None,
@@ -94,6 +125,34 @@ impl OpenError {
             Self::Volume(_) => None,
         }
     }
+}
+
+/// The errno values of Linux that stand for errors of opening alone. An error of a volume has its
+/// own, in the table of `xfs-buffer`.
+mod code {
+    pub(super) const EIO: i32 = 5;
+    pub(super) const EBUSY: i32 = 16;
+    pub(super) const EINVAL: i32 = 22;
+    pub(super) const EROFS: i32 = 30;
+    pub(super) const EOPNOTSUPP: i32 = 95;
+    pub(super) const EUCLEAN: i32 = 117;
+}
+
+fn errno_of_failure(failure: &DeviceFailure) -> i32 {
+    let of_host = match failure {
+        DeviceFailure::Open(source)
+        | DeviceFailure::Measure(source)
+        | DeviceFailure::Lock(source) => source.raw_os_error(),
+        _ => None,
+    };
+    of_host.unwrap_or(match kind_of_failure(failure) {
+        io::ErrorKind::ResourceBusy => code::EBUSY,
+        io::ErrorKind::ReadOnlyFilesystem => code::EROFS,
+        io::ErrorKind::InvalidInput => code::EINVAL,
+        io::ErrorKind::InvalidData => code::EUCLEAN,
+        io::ErrorKind::Unsupported => code::EOPNOTSUPP,
+        _ => code::EIO,
+    })
 }
 
 /// Makes an `io::Error` that keeps this error as its source. Damage, and a file without a volume,
