@@ -5,6 +5,7 @@
 //! or the network. Without them it reports the checks that it skips.
 
 mod api;
+mod c;
 mod command;
 mod conformance;
 mod console;
@@ -62,6 +63,8 @@ enum Chore {
     Reference,
     /// Write docs/internals/api/ferroxfs.txt, the public names of the crate `ferroxfs`
     Api,
+    /// Build and install the C library with its header and a file for pkg-config, and try it
+    C(c::Options),
     /// Write the results in docs/conformance.md from their records, or run one kind of tests first
     Conformance(conformance::Options),
     /// Make mistakes in the allocator, the btrees and the extent maps, run each one, and write
@@ -85,6 +88,7 @@ fn main() -> ExitCode {
         Chore::Package(options) => publish::run(&root, options),
         Chore::Reference => reference::run(&root),
         Chore::Api => api::run(&root),
+        Chore::C(options) => c::run(&root, &options),
         Chore::Conformance(options) => conformance::run(&root, &options),
         Chore::Mutants => mutants::run(&root),
         Chore::Site => site::run(&root),

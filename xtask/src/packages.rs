@@ -7,18 +7,20 @@ use crate::error::Error;
 use crate::report::Report;
 
 /// The Debian packages of the programs that the tests call or use as oracles.
-const PACKAGES: [&str; 20] = [
+const PACKAGES: [&str; 22] = [
     "acl",
     "attr",
     "bzip2",
     "cpio",
     "dpkg",
     "fuse3",
+    "gcc",
     "git",
     "kmod",
     "libarchive-tools",
     "lz4",
     "musl-tools",
+    "pkg-config",
     "postgresql",
     "qemu-system-x86",
     "rsync",

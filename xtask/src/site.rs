@@ -33,6 +33,7 @@ const CHAPTERS: [(&str, &[&str]); 7] = [
             "docs/guide/salvage.md",
             "docs/guide/quota.md",
             "docs/guide/embed-the-library.md",
+            "docs/guide/embed-from-c.md",
         ],
     ),
     (

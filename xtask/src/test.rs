@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use clap::Args;
 
+use crate::c;
 use crate::command;
 use crate::console::QuietConsole;
 use crate::demo;
@@ -113,7 +114,14 @@ fn run_part(root: &Path, report: &mut Report, part: Part, cases: Cases) {
             tests(root, report, &["--workspace"], cases);
         }
         Part::Style => style(root, report),
-        Part::Program => program(root, report),
+        Part::Program => {
+            program(root, report);
+            if cases == Cases::Many {
+                let began = Instant::now();
+                report.check("c", c::run(root, &c::Options::quick()));
+                report.took("cargo xtask c --quick", began.elapsed());
+            }
+        }
         Part::Package => {
             report.check("package", publish::run(root, publish::Options::default()));
         }

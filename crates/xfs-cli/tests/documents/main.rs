@@ -23,7 +23,7 @@ use crate::shell::{Shell, User, can_be, cannot_mount, cannot_serve};
 /// Commands that a reader runs in a checkout of the project. With each command is the test that
 /// runs it or builds its program, or the reason why no test does. These commands build the project,
 /// so they do not run here.
-const TRIED_ELSEWHERE: [(&str, &str); 18] = [
+const TRIED_ELSEWHERE: [(&str, &str); 21] = [
     ("cargo xtask demo", "a check of `cargo xtask test`"),
     ("cargo xtask test", "what runs this"),
     ("cargo xtask dist", "a part of `cargo xtask test`, with --quick"),
@@ -39,6 +39,12 @@ const TRIED_ELSEWHERE: [(&str, &str); 18] = [
         "cargo run -q -p ferroxfs --example read -- disk.img /etc /etc/hostname",
         "`-p ferroxfs --test it examples` runs the example, and checks this output",
     ),
+    ("cargo xtask c --prefix /usr/local", "a part of `cargo xtask test --long`, with target/c"),
+    (
+        "cc crates/ferroxfs-c/examples/tour.c $(pkg-config --cflags --libs ferroxfs) -o tour",
+        "`cargo xtask c` compiles it in this way",
+    ),
+    ("./tour new.img", "`-p ferroxfs-c --test it` runs it, and checks this output"),
     ("cargo test -p xfs-hostile", "a part of `cargo xtask test`"),
     (
         "cargo test -p xfs-cli --test mount -- database writeback postgres repository built_on rsync",
