@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use xfs_buffer::{BufferCache, IoError};
-use xfs_device::{LocatedVolume, Selection, SharedDevice, VolumeNote};
+use xfs_device::{LocatedVolume, PartitionChoice, Selection, SharedDevice, VolumeNote};
 use xfs_dir::ParentPath;
 use xfs_format::superblock::{
     Superblock, SuperblockCheck, SuperblockError, Unsupported, VolumeAccess,
@@ -133,7 +133,15 @@ impl OpenOptions {
     /// Takes the filesystem from this partition, counted from 1.
     #[must_use]
     pub fn partition(mut self, number: u32) -> Self {
-        self.selection = Selection::Partition(number);
+        self.selection = Selection::Partition(PartitionChoice::Number(number));
+        self
+    }
+
+    /// Takes the filesystem from the partition that has this name in a GPT. Only one partition may
+    /// have it.
+    #[must_use]
+    pub fn partition_named(mut self, name: impl Into<String>) -> Self {
+        self.selection = Selection::Partition(PartitionChoice::Name(name.into()));
         self
     }
 

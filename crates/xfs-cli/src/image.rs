@@ -24,7 +24,7 @@ use ferroxfs::device::{Devices, VolumeToCheck};
 use ferroxfs::quota::QuotaOptions;
 use ferroxfs::raw::log::{LogDevice, LogState};
 use ferroxfs::{OpenError, OpenOptions, Timestamp};
-use xfs_device::SharedDevice;
+use xfs_device::{PartitionChoice, SharedDevice};
 use xfs_image::without_credentials;
 
 use crate::cli::options::GlobalOptions;
@@ -70,6 +70,14 @@ impl Filling {
             Some(time) => open.fixed_time(time),
             None => open,
         }
+    }
+}
+
+/// Takes the filesystem from the partition that the user names.
+pub(crate) fn in_partition(open: OpenOptions, choice: &PartitionChoice) -> OpenOptions {
+    match choice {
+        PartitionChoice::Number(number) => open.partition(*number),
+        PartitionChoice::Name(name) => open.partition_named(name),
     }
 }
 
@@ -157,8 +165,8 @@ impl Image {
         path: &Path,
         options: &GlobalOptions,
     ) -> Result<OpenOptions, Failure> {
-        if let Some(number) = options.partition {
-            open = open.partition(number);
+        if let Some(choice) = &options.partition {
+            open = in_partition(open, choice);
         }
         if let Some(bytes) = options.offset {
             open = open.offset(bytes);

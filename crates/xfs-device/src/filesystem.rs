@@ -12,7 +12,9 @@ use std::sync::Arc;
 use crate::container::Container;
 use crate::device::{BlockDevice, SharedDevice};
 use crate::lvm::VolumeError;
-use crate::partition::{Partition, PartitionError, PartitionTable, partitions};
+use crate::partition::{
+    ChoiceError, Partition, PartitionChoice, PartitionError, PartitionTable, partitions,
+};
 use crate::raid::{RaidError, VolumeNote};
 use crate::signature::{self, Contents};
 use crate::window::WindowDevice;
@@ -30,8 +32,8 @@ pub enum Selection {
     /// with XFS.
     #[default]
     Auto,
-    /// The partition with this number, if it holds XFS.
-    Partition(u32),
+    /// The partition with this number or name, if it holds XFS.
+    Partition(PartitionChoice),
     /// The bytes from this offset to the end of the device, if an XFS volume starts at the offset.
     Offset(u64),
     /// The logical volume of LVM with this name: `VG/LV`, or `LV` if only one group has it.
@@ -74,18 +76,26 @@ pub enum FindError {
     #[error(transparent)]
     Table(#[from] PartitionError),
     /// A partition was requested, but the device has no partition table.
-    #[error("has no partition table, so there is no partition {number}: it holds {found}")]
+    #[error("has no partition table, so there is no partition {choice}: it holds {found}")]
     NoTable {
-        /// The requested partition number.
-        number: u32,
+        /// The requested partition.
+        choice: PartitionChoice,
         /// The kind of data on the device.
         found: Contents,
     },
     /// The requested partition is not in the table.
-    #[error("has no partition {number}; its {} has {}", table.kind, list(&table.partitions))]
+    #[error("has no partition {choice}; its {} has {}", table.kind, list(&table.partitions))]
     NoSuchPartition {
-        /// The requested partition number.
-        number: u32,
+        /// The requested partition.
+        choice: PartitionChoice,
+        /// The partition table of the device.
+        table: PartitionTable,
+    },
+    /// Several partitions have the requested name.
+    #[error("has several partitions named {name:?}: {}", list_of(table.named(name)))]
+    SeveralNamed {
+        /// The requested name.
+        name: String,
         /// The partition table of the device.
         table: PartitionTable,
     },
@@ -140,7 +150,7 @@ impl FindError {
 
     const fn plain_hint(&self) -> Option<&'static str> {
         Some(match self {
-            Self::Several(_) => "choose one with --partition N",
+            Self::Several(_) | Self::SeveralNamed { .. } => "choose one with --partition N",
             Self::SeveralVolumes(_) | Self::Volume(VolumeError::NotFound { .. }) => {
                 "choose one with --volume VG/LV"
             }
@@ -229,11 +239,15 @@ fn list(partitions: &[Partition]) -> String {
     if partitions.is_empty() {
         return "no partitions".to_owned();
     }
-    partitions.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    list_of(partitions)
+}
+
+fn list_of<'a>(partitions: impl IntoIterator<Item = &'a Partition>) -> String {
+    partitions.into_iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 fn list_xfs(table: &PartitionTable) -> String {
-    table.xfs_partitions().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    list_of(table.xfs_partitions())
 }
 
 /// Finds the XFS volume in that part of a device which `selection` names.
@@ -263,16 +277,9 @@ pub fn find_filesystem_among(
     match selection {
         Selection::Auto => finder.find_only(device),
         Selection::Volume(name) => finder.find_volume(name),
-        Selection::Partition(number) => {
-            let number = *number;
-            let Some(table) = partitions(&*device)? else {
-                let found = signature::detect(&*device, 0)?;
-                return Err(FindError::NoTable { number, found });
-            };
-            match table.find(number).cloned() {
-                Some(partition) => finder.enter(partition_of(device, partition)),
-                None => Err(FindError::NoSuchPartition { number, table }),
-            }
+        Selection::Partition(choice) => {
+            let partition = find_partition(&*device, choice)?;
+            finder.enter(partition_of(device, partition))
         }
         Selection::Offset(0) => finder.enter(LocatedVolume::whole(device, 0)),
         Selection::Offset(offset) => {
@@ -283,6 +290,30 @@ pub fn find_filesystem_among(
             let window = WindowDevice::new(device, offset, length_bytes - offset);
             finder.enter(LocatedVolume::whole(Arc::new(window), offset))
         }
+    }
+}
+
+/// Returns the partition of a device that a user names.
+///
+/// # Errors
+///
+/// [`FindError::NoTable`], [`FindError::NoSuchPartition`] and [`FindError::SeveralNamed`]; the
+/// errors of the device and of the table.
+pub fn find_partition(
+    device: &dyn BlockDevice,
+    choice: &PartitionChoice,
+) -> Result<Partition, FindError> {
+    let choice = choice.clone();
+    let Some(table) = partitions(device)? else {
+        let found = signature::detect(device, 0)?;
+        return Err(FindError::NoTable { choice, found });
+    };
+    match (table.choose(&choice).cloned(), choice) {
+        (Ok(partition), _) => Ok(partition),
+        (Err(ChoiceError::Ambiguous), PartitionChoice::Name(name)) => {
+            Err(FindError::SeveralNamed { name, table })
+        }
+        (Err(_), choice) => Err(FindError::NoSuchPartition { choice, table }),
     }
 }
 

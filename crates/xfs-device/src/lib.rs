@@ -33,7 +33,8 @@ pub use device::{
 pub use error::{DeviceError, DeviceFailure, SourceError, SourceErrorKind};
 pub use file::{DeviceAccess, FileDevice, FileOptions};
 pub use filesystem::{
-    FindError, LocatedVolume, Selection, find_filesystem, find_filesystem_among, has_group_headers,
+    FindError, LocatedVolume, Selection, find_filesystem, find_filesystem_among, find_partition,
+    has_group_headers,
 };
 pub use lock_holder::LockHolder;
 pub use lvm::VolumeError;
@@ -46,8 +47,8 @@ pub use metadump::{
 pub use open::{OpenedDevice, open_detected, open_device};
 pub use overlay::OverlayDevice;
 pub use partition::{
-    MAX_PARTITIONS, NewPartition, NewTable, Partition, PartitionError, PartitionTable,
-    PartitionType, TableError, TableKind, partitions,
+    ChoiceError, MAX_PARTITIONS, NewPartition, NewTable, NotAPartition, Partition, PartitionChoice,
+    PartitionError, PartitionTable, PartitionType, TableError, TableKind, partitions,
 };
 pub use raid::{RaidError, VolumeNote};
 pub use signature::{Contents, detect};

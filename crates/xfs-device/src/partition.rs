@@ -13,6 +13,7 @@ mod writing;
 
 use std::fmt;
 use std::io;
+use std::str::FromStr;
 
 use uuid::Uuid;
 
@@ -70,6 +71,60 @@ pub enum PartitionType {
     Mbr(u8),
 }
 
+/// The way in which a user names a partition of a disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PartitionChoice {
+    /// The number of the partition, counted from 1.
+    Number(u32),
+    /// The name in the table, which only one partition may have.
+    Name(String),
+}
+
+/// The reason why a partition table does not have the partition that a user names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChoiceError {
+    /// No partition has this number or name.
+    Missing,
+    /// Several partitions have this name.
+    Ambiguous,
+}
+
+/// The text is neither a name nor the number of a partition: it is empty, or the number is too
+/// large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("neither the number of a partition nor a name")]
+pub struct NotAPartition;
+
+impl From<u32> for PartitionChoice {
+    fn from(number: u32) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl FromStr for PartitionChoice {
+    type Err = NotAPartition;
+
+    /// Digits are a number, anything else is a name.
+    fn from_str(text: &str) -> Result<Self, NotAPartition> {
+        if text.is_empty() {
+            return Err(NotAPartition);
+        }
+        if text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return text.parse().map(Self::Number).map_err(|_| NotAPartition);
+        }
+        Ok(Self::Name(text.to_owned()))
+    }
+}
+
+impl fmt::Display for PartitionChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Name(name) => write!(f, "{name:?}"),
+        }
+    }
+}
+
 impl TableKind {
     /// Returns the name of the table's kind for messages.
     #[must_use]
@@ -100,6 +155,27 @@ impl PartitionTable {
     #[must_use]
     pub fn find(&self, number: u32) -> Option<&Partition> {
         self.partitions.iter().find(|partition| partition.number == number)
+    }
+
+    /// Returns the partition that a user names.
+    ///
+    /// # Errors
+    ///
+    /// No partition has the number or name, or several have the name.
+    pub fn choose(&self, choice: &PartitionChoice) -> Result<&Partition, ChoiceError> {
+        match choice {
+            PartitionChoice::Number(number) => self.find(*number).ok_or(ChoiceError::Missing),
+            PartitionChoice::Name(name) => {
+                let mut named = self.named(name);
+                let first = named.next().ok_or(ChoiceError::Missing)?;
+                named.next().map_or(Ok(first), |_| Err(ChoiceError::Ambiguous))
+            }
+        }
+    }
+
+    /// Returns the partitions with this name.
+    pub fn named(&self, name: &str) -> impl Iterator<Item = &Partition> {
+        self.partitions.iter().filter(move |partition| partition.name == name)
     }
 
     /// Returns the partitions that hold XFS.

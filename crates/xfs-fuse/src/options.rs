@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ferroxfs::OpenOptions;
+use ferroxfs::device::PartitionChoice;
 use ferroxfs::quota::{QuotaMode, QuotaOptions};
 use rustix::fs::StatVfsMountFlags;
 use thiserror::Error;
@@ -43,7 +44,7 @@ pub struct FuseMountOptions {
     /// Set by the option `damaged`: a damaged volume is shown as far as it can be read.
     damaged: bool,
     offset: Option<u64>,
-    partition: Option<u32>,
+    partition: Option<PartitionChoice>,
     logical_volume: Option<String>,
     members: Vec<PathBuf>,
     log_device: Option<PathBuf>,
@@ -265,7 +266,7 @@ impl FuseMountOptions {
     /// Returns the given option that selects a part of the image, `partition` or `offset`. Returns
     /// `None` if neither was given.
     fn part_option(&self) -> Option<&'static str> {
-        let partition = self.partition.map(|_| "partition");
+        let partition = self.partition.as_ref().map(|_| "partition");
         partition.or_else(|| self.offset.map(|_| "offset"))
     }
 
@@ -276,11 +277,12 @@ impl FuseMountOptions {
     /// [`OptionError::Conflict`] if two options exclude each other.
     pub fn open_options(&self) -> Result<OpenOptions, OptionError> {
         let mut open = OpenOptions::new().no_recovery(self.no_recovery);
-        match (self.partition, self.offset) {
+        match (&self.partition, self.offset) {
             (Some(_), Some(_)) => {
                 return Err(OptionError::Conflict { first: "partition", second: "offset" });
             }
-            (Some(number), None) => open = open.partition(number),
+            (Some(PartitionChoice::Number(number)), None) => open = open.partition(*number),
+            (Some(PartitionChoice::Name(name)), None) => open = open.partition_named(name),
             (None, Some(bytes)) => open = open.offset(bytes),
             (None, None) => {}
         }

@@ -21,7 +21,9 @@ pub use crate::open::{DamagedStart, Devices, VolumeToCheck};
 /// Options of opening a [`FileDevice`].
 #[doc(inline)]
 pub use xfs_device::FileOptions;
-pub use xfs_device::{BlockDevice, Durability, FileDevice, MemoryDevice, SharedDevice};
+pub use xfs_device::{
+    BlockDevice, Durability, FileDevice, MemoryDevice, PartitionChoice, SharedDevice,
+};
 /// Options of reading images on web and S3 servers, and the observer of their requests.
 #[cfg(feature = "object_store")]
 pub use xfs_image::{ObjectObserver, ObjectOptions, ObjectRequest};

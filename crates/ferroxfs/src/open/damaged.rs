@@ -54,6 +54,7 @@ impl DamagedStart {
                     | FindError::NoMembers
                     | FindError::NoTable { .. }
                     | FindError::NoSuchPartition { .. }
+                    | FindError::SeveralNamed { .. }
                     | FindError::OffsetPastEnd { .. }
             ),
         }
@@ -119,11 +120,8 @@ impl OpenOptions {
             Selection::Auto => (0, data.length_bytes()),
             Selection::Offset(start) => (*start, data.length_bytes().saturating_sub(*start)),
             Selection::Volume(_) => return Err(FindError::NotXfs(Contents::Unknown)),
-            Selection::Partition(number) => {
-                let table = xfs_device::partitions(&*data)?;
-                let found = table.and_then(|table| table.find(*number).cloned());
-                // The caller has found the partition before.
-                let found = found.ok_or(FindError::NotXfs(Contents::Unknown))?;
+            Selection::Partition(choice) => {
+                let found = xfs_device::find_partition(&*data, choice)?;
                 (found.start, found.length_bytes)
             }
         };

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
+use xfs_device::PartitionChoice;
 
 use crate::image::requests::Requests;
 use crate::terminal::names;
@@ -21,10 +22,11 @@ pub(super) const AFTER_USAGE: &str = "\
 /// Options of every command.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct GlobalOptions {
-    /// Use partition N of a partitioned disk image, counted from 1
-    #[arg(long, global = true, value_name = "N", conflicts_with = "offset")]
+    /// Use this partition of a partitioned disk image: its number, counted from 1, or its name in a
+    /// GPT, which no other partition may have
+    #[arg(long, global = true, value_name = "N|NAME", conflicts_with = "offset")]
     #[arg(help_heading = "Image options")]
-    pub(crate) partition: Option<u32>,
+    pub(crate) partition: Option<PartitionChoice>,
     /// The filesystem starts at this byte of the image, such as 1m (not for mkfs)
     #[arg(long, global = true, value_name = "BYTES", help_heading = "Image options")]
     #[arg(value_parser = size::parse)]
@@ -95,8 +97,12 @@ impl GlobalOptions {
         let mut add = |option: &str, value: &[u8]| {
             words += &format!(" --{option} {}", names::in_message(value));
         };
-        if let Some(number) = self.partition {
-            add("partition", number.to_string().as_bytes());
+        match &self.partition {
+            Some(PartitionChoice::Number(number)) => {
+                add("partition", number.to_string().as_bytes());
+            }
+            Some(PartitionChoice::Name(name)) => add("partition", name.as_bytes()),
+            None => {}
         }
         if let Some(bytes) = self.offset {
             add("offset", bytes.to_string().as_bytes());

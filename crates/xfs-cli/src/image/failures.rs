@@ -153,6 +153,7 @@ fn exit_of_find(error: &FindError) -> Exit {
         FindError::Volume(VolumeError::Damaged { .. }) => Exit::Corrupt,
         FindError::NoTable { .. }
         | FindError::NoSuchPartition { .. }
+        | FindError::SeveralNamed { .. }
         | FindError::OffsetPastEnd { .. }
         | FindError::Several(_)
         | FindError::SeveralVolumes(_)

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use ferroxfs::OpenError;
 use ferroxfs::device::DamagedStart;
-use xfs_device::{DeviceAccess, DeviceFailure, KernelUse};
+use xfs_device::{DeviceAccess, DeviceFailure, KernelUse, PartitionChoice};
 use xfs_fuse::{ACCESS_ATTRIBUTE, FuseMountOptions, MountError, MountFacts, OptionError, remount};
 use xfs_image::without_credentials;
 
@@ -148,7 +148,15 @@ pub(super) fn option_lists(
     global: &GlobalOptions,
 ) -> Result<Vec<String>, Failure> {
     let mut lists = given.to_vec();
-    lists.extend(global.partition.map(|number| format!("partition={number}")));
+    match &global.partition {
+        Some(PartitionChoice::Number(number)) => lists.push(format!("partition={number}")),
+        Some(PartitionChoice::Name(name)) if name.contains(',') => {
+            return Err(Failure::usage("--partition: no commas in its name")
+                .hint("give the number of the partition"));
+        }
+        Some(PartitionChoice::Name(name)) => lists.push(format!("partition={name}")),
+        None => {}
+    }
     lists.extend(global.offset.map(|bytes| format!("offset={bytes}")));
     lists.extend(global.no_recovery.then(|| "norecovery".to_owned()));
     lists.extend(global.logical_volume.as_ref().map(|name| format!("volume={name}")));

@@ -9,10 +9,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use ferroxfs::{FileType, Volume};
+use xfs_device::PartitionChoice;
 
 use crate::cli::CompleteArguments;
 use crate::failure::Failure;
 use crate::image::address::path_separator;
+use crate::image::in_partition;
 use crate::run::Run;
 use crate::terminal::console::Console;
 use crate::text::size;
@@ -38,7 +40,7 @@ struct CompletionLine {
     image: Option<PathBuf>,
     log_device: Option<PathBuf>,
     realtime_device: Option<PathBuf>,
-    partition: Option<u32>,
+    partition: Option<PartitionChoice>,
     logical_volume: Option<String>,
     members: Vec<PathBuf>,
     offset: Option<u64>,
@@ -125,8 +127,8 @@ impl CompletionLine {
 
     fn options(&self) -> ferroxfs::OpenOptions {
         let mut open = ferroxfs::OpenOptions::new();
-        if let Some(number) = self.partition {
-            open = open.partition(number);
+        if let Some(choice) = &self.partition {
+            open = in_partition(open, choice);
         }
         if let Some(bytes) = self.offset {
             open = open.offset(bytes);

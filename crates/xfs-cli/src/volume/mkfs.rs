@@ -160,10 +160,10 @@ fn open_sized(
     let mut data = request(&data_path, options.data.size, options.data.file)?;
     data.is_exact = chosen.is_some();
     data.placement = match (
-        global.partition,
+        global.partition.clone(),
         DiskPlan::parse(&arguments.whole_disk, asked_time(&arguments)?)?,
     ) {
-        (Some(number), _) => Placement::Partition(number),
+        (Some(choice), _) => Placement::Partition(choice),
         (None, Some(disk)) => Placement::NewDisk(disk),
         (None, None) => Placement::Whole,
     };

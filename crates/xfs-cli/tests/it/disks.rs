@@ -154,7 +154,7 @@ fn volume_is_made_in_a_partition_that_exists() {
         [&["mkfs", "-q", "--partition", number], options, &["disk"]].concat()
     };
     place.check_failure(&mkfs("2", &[]), 1, "partition 2 holds");
-    place.check_failure(&mkfs("3", &["-f"]), 2, "has no partition 3\nhint: it has: 1, 2");
+    place.check_failure(&mkfs("3", &["-f"]), 2, "has no partition 3\nhint: it has: 1 (\"ESP\"), 2");
     place.check_failure(&mkfs("1", &["-f"]), 2, "disk");
     assert!(fs::read(place.path("disk")).unwrap() == before, "a refusal has written");
     place.check(&mkfs("2", &["-f", "-L", "second", "--from", "boot"]));
@@ -167,6 +167,38 @@ fn volume_is_made_in_a_partition_that_exists() {
     assert!(before[end..] == after[end..], "the end of the disk has changed");
     place.check_failure(&["mkfs", "--partition", "1", "image"], 2, "has no partition table");
     place.check_failure(&["mkfs", "--partition", "1", "absent"], 1, "No such file");
+}
+
+#[test]
+fn partition_is_named_by_its_name_in_the_table() {
+    let place = place();
+    let named = |name| ["--disk", "gpt", "--esp", "boot", "--partition-name", name];
+    make(&place, &named("root fs"), "disk");
+    let before = fs::read(place.path("disk")).unwrap();
+    let mkfs = |name, options: &[&'static str]| {
+        [&["mkfs", "-q", "--partition", name], options, &["disk"]].concat()
+    };
+    let held = "partition \"root fs\" holds an XFS volume already";
+    place.check_failure(&mkfs("root fs", &[]), 1, held);
+    for name in ["root", "ROOT FS", "root fs "] {
+        let listed =
+            format!("has no partition {name:?}\nhint: it has: 1 (\"ESP\"), 2 (\"root fs\")");
+        place.check_failure(&mkfs(name, &["-f"]), 2, &listed);
+    }
+    place.check_failure(&mkfs("", &["-f"]), 2, "neither the number of a partition nor a name");
+    assert!(fs::read(place.path("disk")).unwrap() == before, "a refusal has written");
+    place.check(&mkfs("root fs", &["-f", "-L", "second"]));
+    assert_eq!(place.check(&["label", "--partition", "root fs", "disk"]), "second\n");
+    assert_eq!(place.check(&["label", "--partition", "2", "disk"]), "second\n");
+    // The name of the other partition is taken twice.
+    make(&place, &[&named("ESP")[..], &["-f"]].concat(), "disk");
+    let twice = "has several partitions named \"ESP\"\nhint: choose one by its number: 1 (\"ESP\"), \
+                 2 (\"ESP\")";
+    place.check_failure(&mkfs("ESP", &["-f"]), 2, twice);
+    place.check_failure(&["ls", "--partition", "ESP", "disk"], 2, "has several partitions named");
+    _ = fs::remove_file(place.path("disk"));
+    make(&place, &["--disk", "mbr"], "disk");
+    place.check_failure(&mkfs("root", &["-f"]), 2, "has no partition \"root\"\nhint: it has: 1");
 }
 
 #[test]

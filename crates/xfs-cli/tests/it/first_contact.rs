@@ -239,10 +239,9 @@ fn umount_of_an_image_that_is_not_mounted_says_so() {
 #[test]
 fn invalid_numbers_are_explained() {
     let place = VolumeDir::new();
-    place.check_failure(&["ls", "--partition", "x", "image"], 2, "not a number");
     place.check_failure(&["ls", "--partition", "99999999999", "image"], 2, "'99999999999'");
     place.check_failure(&["parents", "--ino", "x", "image"], 2, "not a number");
-    for words in [["ls", "--partition", "x", "image"], ["parents", "--ino", "", "image"]] {
+    for words in [["ls", "--partition", "", "image"], ["parents", "--ino", "", "image"]] {
         let output = place.command(&words).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(!said.contains("found in string") && !said.contains("empty string"), "{said}");

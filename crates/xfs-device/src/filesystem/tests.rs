@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{FindError, LocatedVolume, Selection, find_filesystem};
 use crate::memory::MemoryDevice;
+use crate::partition::PartitionChoice;
 use crate::partition::tests::{Gpt, write, write_record};
 use crate::signature::Contents;
 
@@ -50,9 +51,39 @@ fn several_xfs_partitions_are_listed_and_one_is_chosen() {
     assert!(matches!(several, FindError::Several(_)));
     let text = several.to_string();
     assert!(text.contains("partition 1") && text.contains("partition 2"), "{text}");
-    assert_eq!(find(disks(), &Selection::Partition(1)).unwrap().start, 100 * 512);
-    let missing = error(disks(), &Selection::Partition(3));
-    assert!(matches!(missing, FindError::NoSuchPartition { number: 3, .. }));
+    assert_eq!(find(disks(), &Selection::Partition(1.into())).unwrap().start, 100 * 512);
+    let missing = error(disks(), &Selection::Partition(3.into()));
+    assert!(matches!(
+        missing,
+        FindError::NoSuchPartition { choice: PartitionChoice::Number(3), .. }
+    ));
+}
+
+#[test]
+fn partition_is_found_by_its_name_if_only_one_has_it() {
+    let named = |name: &str| Selection::Partition(name.parse().unwrap());
+    // Both partitions have the name "n".
+    let several = error(two_partitions(), &named("n"));
+    assert!(matches!(&several, FindError::SeveralNamed { name, .. } if name == "n"));
+    let text = several.to_string();
+    assert!(text.contains("partition 1") && text.contains("partition 2"), "{text}");
+    let missing = error(two_partitions(), &named("N"));
+    assert!(missing.to_string().contains("has no partition \"N\"; its GPT has"), "{missing}");
+    let one = Gpt::new(512, &[(5, 100, 199)]).disk();
+    write(&one, 100 * 512, b"XFSB");
+    assert_eq!(find(one, &named("n")).unwrap().partition.unwrap().number, 5);
+    let record = MemoryDevice::new(1 << 20);
+    write_record(&record, 0, &[(0x83, 100, 100)]);
+    let nameless = error(record, &named("n"));
+    assert!(matches!(nameless, FindError::NoSuchPartition { .. }));
+}
+
+#[test]
+fn digits_are_the_number_of_a_partition() {
+    assert_eq!("12".parse(), Ok(PartitionChoice::Number(12)));
+    assert_eq!("12a".parse(), Ok(PartitionChoice::Name("12a".to_owned())));
+    assert!("".parse::<PartitionChoice>().is_err());
+    assert!("99999999999".parse::<PartitionChoice>().is_err());
 }
 
 #[test]
@@ -70,7 +101,7 @@ fn other_contents_are_named() {
     assert!(zeros.to_string().contains("only zeros in its first 66 KiB"), "{zeros}");
     assert!(zeros.hint().unwrap().contains("--offset"));
     let disk = MemoryDevice::new(1 << 20);
-    assert!(matches!(error(disk, &Selection::Partition(1)), FindError::NoTable { .. }));
+    assert!(matches!(error(disk, &Selection::Partition(1.into())), FindError::NoTable { .. }));
 
     let disk = MemoryDevice::new(8 << 20);
     write(&disk, 0, b"QFI\xfb");
@@ -110,7 +141,7 @@ fn volume_with_a_damaged_first_sector_is_found() {
             }
             disk
         };
-        for selection in [Selection::Partition(1), Selection::Offset(start)] {
+        for selection in [Selection::Partition(1.into()), Selection::Offset(start)] {
             let refused = error(disk(&[b"XAGF"]), &selection);
             assert!(matches!(refused, FindError::NotXfs(_)), "{refused}");
             assert_eq!(find(disk(&[b"XAGF", b"XAGI"]), &selection).unwrap().start, start);

@@ -186,9 +186,12 @@ fn volume_in_a_partition_is_opened() {
         write(&disk, begin + FIRST + EXTENT, b"XFSB");
         disk
     };
-    for selection in
-        [Selection::Auto, Selection::Partition(2), Selection::Offset(begin), named("vg0/root")]
-    {
+    for selection in [
+        Selection::Auto,
+        Selection::Partition(2.into()),
+        Selection::Offset(begin),
+        named("vg0/root"),
+    ] {
         let found = find(disk(), &selection).unwrap();
         assert_eq!(found.logical_volume.as_deref(), Some("vg0/root"), "{selection:?}");
         assert_eq!(magic(&found), *b"XFSB");

@@ -31,5 +31,5 @@ fn path_in_an_image_is_split_at_its_last_slash() {
 fn options_in_front_choose_the_volume() {
     let words = ["--partition", "2", "--offset=1m", "ls", "a.img:/"].map(OsString::from);
     let line = CompletionLine::read(&words).unwrap();
-    assert_eq!((line.partition, line.offset), (Some(2), Some(1 << 20)));
+    assert_eq!((line.partition, line.offset), (Some(2.into()), Some(1 << 20)));
 }

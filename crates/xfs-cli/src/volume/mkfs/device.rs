@@ -15,7 +15,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use ferroxfs::admin::Uuid;
-use xfs_device::{BlockDevice, DeviceError, FileDevice, FileOptions, SharedDevice, WindowDevice};
+use xfs_device::{
+    BlockDevice, ChoiceError, DeviceError, FileDevice, FileOptions, Partition, PartitionChoice,
+    SharedDevice, WindowDevice,
+};
 
 use super::SECTOR_BYTES;
 use super::disk::DiskPlan;
@@ -158,8 +161,8 @@ pub(super) enum Placement {
     Whole,
     /// A partition of a new disk.
     NewDisk(Rc<DiskPlan>),
-    /// The partition with this number of a disk that exists.
-    Partition(u32),
+    /// The partition with this number or name of a disk that exists.
+    Partition(PartitionChoice),
 }
 
 /// The device that the command line names, before it is opened.
@@ -249,7 +252,7 @@ impl<'a> DeviceRequest<'a> {
     /// Returns the place of the volume on an open device.
     fn range(&self, device: &dyn BlockDevice) -> Result<ByteRange, Failure> {
         let all = device.length_bytes();
-        let number = match &self.placement {
+        let choice = match &self.placement {
             Placement::Whole => return Ok(ByteRange { start: 0, end: all }),
             Placement::NewDisk(disk) => {
                 let shown = names::in_message(self.path.as_os_str().as_bytes());
@@ -257,25 +260,48 @@ impl<'a> DeviceRequest<'a> {
                     disk.volume_range(all).map_err(|failure| failure.about(&shown))?;
                 return Ok(ByteRange { start, end });
             }
-            Placement::Partition(number) => *number,
+            Placement::Partition(choice) => choice,
         };
         let table = xfs_device::partitions(device)
             .map_err(|error| self.failure(Exit::Failed, error.to_string()))?;
         let Some(table) = table else {
             return Err(self.failure(Exit::Usage, "has no partition table".to_owned()));
         };
-        let found = table.find(number).ok_or_else(|| {
-            let numbers = table.partitions.iter().map(|partition| partition.number.to_string());
-            self.failure(Exit::Usage, format!("has no partition {number}"))
-                .hint(format!("it has: {}", numbers.collect::<Vec<_>>().join(", ")))
-        })?;
+        let found = table
+            .choose(choice)
+            .map_err(|error| self.choice_failure(choice, &table.partitions, error))?;
         let end = found.start.checked_add(found.length_bytes).filter(|end| *end <= all);
         match end.filter(|end| found.start > 0 && found.start < *end) {
             Some(end) => Ok(ByteRange { start: found.start, end }),
             None => {
-                let message = format!("partition {number} does not lie on the disk");
+                let message = format!("partition {choice} does not lie on the disk");
                 Err(self.failure(Exit::Corrupt, message))
             }
+        }
+    }
+
+    /// Returns the failure of a request for a partition that `partitions` does not have, or for a
+    /// name that several of them have.
+    fn choice_failure(
+        &self,
+        choice: &PartitionChoice,
+        partitions: &[Partition],
+        error: ChoiceError,
+    ) -> Failure {
+        let show = |partition: &Partition| match partition.name.as_str() {
+            "" => partition.number.to_string(),
+            name => format!("{} ({name:?})", partition.number),
+        };
+        let listed = |wanted: &dyn Fn(&&Partition) -> bool| {
+            partitions.iter().filter(wanted).map(show).collect::<Vec<_>>().join(", ")
+        };
+        match (error, choice) {
+            (ChoiceError::Ambiguous, PartitionChoice::Name(name)) => self
+                .failure(Exit::Usage, format!("has several partitions named {name:?}"))
+                .hint(format!("choose one by its number: {}", listed(&|one| one.name == *name))),
+            _ => self
+                .failure(Exit::Usage, format!("has no partition {choice}"))
+                .hint(format!("it has: {}", listed(&|_| true))),
         }
     }
 
@@ -393,9 +419,9 @@ impl<'a> DeviceRequest<'a> {
             .map_err(|error| Failure::host(self.path.as_os_str(), &error))?;
         match contents {
             Some(contents) if !arguments.force => {
-                let message = match self.placement {
-                    Placement::Partition(number) => {
-                        format!("partition {number} holds {contents} already")
+                let message = match &self.placement {
+                    Placement::Partition(choice) => {
+                        format!("partition {choice} holds {contents} already")
                     }
                     Placement::Whole | Placement::NewDisk(_) => format!("holds {contents} already"),
                 };
