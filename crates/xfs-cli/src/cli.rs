@@ -6,6 +6,7 @@
 
 #[cfg(feature = "bench")]
 mod bench;
+mod build;
 mod diff;
 mod disk;
 mod edit;
@@ -31,8 +32,9 @@ use clap::{Parser, Subcommand};
 
 #[cfg(feature = "bench")]
 pub(crate) use bench::BenchArguments;
+pub(crate) use build::BuildArguments;
 pub(crate) use diff::{DiffArguments, DiffFormatName};
-pub(crate) use disk::{DiskKind, DiskOptions};
+pub(crate) use disk::{CompressionName, DiskKind, DiskOptions, ImageFormat};
 pub(crate) use edit::{
     ChmodArguments, ChownArguments, EditArguments, FallocateArguments, LnArguments, MkdirArguments,
     MvArguments, RmArguments, SetfaclArguments, SetfattrArguments, TouchArguments,
@@ -145,6 +147,7 @@ pub(crate) enum Command {
     Mdrestore(MdrestoreArguments),
     Repair(RepairArguments),
     Mkfs(Box<MkfsArguments>),
+    Build(BuildArguments),
     Mount(MountArguments),
     Run(RunArguments),
     Umount(UmountArguments),

@@ -64,6 +64,7 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Mdrestore(arguments) => volume::mdrestore::open(&arguments, options),
         Command::Repair(arguments) => volume::repair::open(arguments, options),
         Command::Mkfs(arguments) => volume::mkfs::open(*arguments, options),
+        Command::Build(arguments) => volume::build::open(&arguments, options),
         Command::Mount(arguments) => mount::mount::open(arguments, options),
         Command::Run(arguments) => mount::run::open(arguments, options),
         Command::Umount(arguments) => mount::umount::open(arguments),

@@ -22,7 +22,7 @@
 //!            into the image; beneath: files below a directory, by untrusted paths
 //! edit/      edit mkdir rm mv ln chmod chown touch truncate fallocate setfacl setfattr
 //!            walk: a walk of a tree that changes during the walk
-//! volume/    mkfs growfs shrink label uuid fstrim zap recover repair metadump mdrestore
+//! volume/    mkfs build growfs shrink label uuid fstrim zap recover repair metadump mdrestore
 //! quota/     quota: report check set project
 //! mount/     mount run umount mounts stats
 //!            background: the start of the serving process; users: processes that use a mount;

@@ -1,6 +1,7 @@
 //! The commands that make, grow, shrink, name, trim, recover and copy whole volumes, one module
 //! each.
 
+pub(crate) mod build;
 pub(crate) mod fstrim;
 pub(crate) mod growfs;
 pub(crate) mod label;

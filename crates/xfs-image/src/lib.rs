@@ -1,7 +1,8 @@
 //! Disk images and remote disks as devices.
 //!
-//! Owns: the formats qcow2, VMDK, VHDX and VDI, the files that such images name, the client of
-//! network block devices, and with the feature `object_store` the client of web and S3 servers.
+//! Owns: the formats qcow2, VMDK, VHDX, VDI and fixed VHD, the files that such images name, the
+//! client of network block devices, and with the feature `object_store` the client of web and S3
+//! servers.
 //! Does **not** own: files and block devices of the host (`xfs-device`), or finding a volume on a
 //! disk.
 //!
@@ -20,6 +21,7 @@ mod qcow2;
 mod remote;
 mod tables;
 mod vdi;
+mod vhd;
 mod vhdx;
 mod vmdk;
 
@@ -31,4 +33,6 @@ pub use object::{ObjectError, ObjectObserver, ObjectOptions, ObjectRequest, Requ
 #[cfg(feature = "object_store")]
 pub use open::open_device_with;
 pub use open::{open_device, open_image, open_remote};
+pub use qcow2::{ClusterCompression, MAX_QCOW2_BYTES, write_qcow2};
 pub use remote::{is_address, without_credentials};
+pub use vhd::{MAX_VHD_BYTES, VHD_FOOTER_BYTES, vhd_footer};

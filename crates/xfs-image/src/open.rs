@@ -14,7 +14,7 @@ use crate::neighbour::Surroundings;
 #[cfg(feature = "object_store")]
 use crate::object::{ObjectDevice, ObjectOptions};
 use crate::remote::{Remote, without_credentials};
-use crate::{qcow2, vdi, vhdx, vmdk};
+use crate::{qcow2, vdi, vhd, vhdx, vmdk};
 
 /// Opens the image file or block device at `path`, or the remote disk at an address
 /// (`nbd://HOST/EXPORT`). With the feature `object_store`, the object at an address
@@ -81,7 +81,12 @@ fn open_file(path: &Path, options: FileOptions) -> Result<OpenedDevice, DeviceEr
     let device = FileDevice::open(path, options)?;
     let contents = detect(&device, 0).map_err(|error| failed(DeviceFailure::Open(error)))?;
     if !is_read_here(contents) {
-        return open_detected(path, device, contents, options);
+        let mut opened = open_detected(path, device, contents, options)?;
+        let fixed = vhd::open_fixed(&opened.device);
+        if let Some(disk) = fixed.map_err(|error| failed(DeviceFailure::Open(error)))? {
+            opened.device = disk;
+        }
+        return Ok(opened);
     }
     let usage = device.usage().cloned();
     let opened = Surroundings::of(path, options)

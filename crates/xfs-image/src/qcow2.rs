@@ -1,7 +1,7 @@
 //! The disk inside a qcow2 image, read-only, with the disks below it.
 //!
-//! Owns: the tables and the compressed clusters. Does **not** own the header ([`header`]) or which
-//! backing files are followed ([`crate::neighbour`]).
+//! Owns: the tables and the compressed clusters. Does **not** own the header ([`header`]), new
+//! images ([`writing`]), or which backing files are followed ([`crate::neighbour`]).
 //!
 //! ```text
 //! L1 entry  8 bytes: bits 9-55 offset of an L2 table, 0 for none
@@ -15,11 +15,12 @@
 //! Nothing in an image is trusted. A table entry is read when it is needed, so a table costs little
 //! memory. An offset past the end of the file is a read error.
 //!
-//! A qcow2 image is never written. A write can change the tables and reference counts. A crash
-//! between the write of these and that of the data could lose writes on which the XFS log of the
-//! volume relies.
+//! A qcow2 image that exists is never written. A write can change the tables and reference counts.
+//! A crash between the write of these and that of the data could lose writes on which the XFS log
+//! of the volume relies.
 
 mod header;
+mod writing;
 
 use std::io::{self, Read};
 
@@ -33,6 +34,7 @@ use crate::neighbour::Surroundings;
 use crate::open::open_below;
 use crate::tables::{ByteOrder, Table, TablePages};
 use header::{Compression, ImageHeader};
+pub use writing::{ClusterCompression, MAX_QCOW2_BYTES, write_qcow2};
 
 const SECTOR_BYTES: u64 = 512;
 const OFFSET_MASK: u64 = 0x00ff_ffff_ffff_fe00;

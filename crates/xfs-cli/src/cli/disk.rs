@@ -13,6 +13,28 @@ pub(crate) enum DiskKind {
     Mbr,
 }
 
+/// The format of the file that holds the new volume, or the disk around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ImageFormat {
+    /// The bytes of the volume or disk
+    Raw,
+    /// QEMU: only data takes space, in compressed clusters
+    Qcow2,
+    /// Fixed VHD: the bytes of the disk and a footer, for Hyper-V and Azure
+    Vhd,
+}
+
+/// The compression of the clusters of a qcow2 image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompressionName {
+    /// Zstandard, which QEMU 5.1 and later read
+    Zstd,
+    /// Deflate, which every QEMU reads
+    Deflate,
+    /// No compression
+    None,
+}
+
 /// Options for a disk with a partition table around the volume.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Disk options")]
@@ -35,4 +57,10 @@ pub(crate) struct DiskOptions {
     /// least 64 MiB
     #[arg(long, value_name = "BYTES", requires = "esp", value_parser = crate::text::size::parse)]
     pub(crate) esp_size: Option<u64>,
+    /// Make a file of this format. The raw image is made first, in a file without a name beside it
+    #[arg(long, value_name = "FORMAT", default_value = "raw")]
+    pub(crate) format: ImageFormat,
+    /// Compression of the clusters of --format qcow2; zstd if it is not given
+    #[arg(long, value_name = "METHOD")]
+    pub(crate) compression: Option<CompressionName>,
 }

@@ -99,6 +99,8 @@ const COMMANDS: &[SharedOptions] = &[
         ],
         json: Json::Own,
     },
+    // The recipe names all of them.
+    SharedOptions { commands: &["build"], hidden: OF_RECIPES, json: Json::Own },
     SharedOptions { commands: &["mount"], hidden: &["live", "image"], json: Json::Result },
     // Its output is that of the program that it runs.
     SharedOptions { commands: &["run"], hidden: &["live", "image"], json: Json::Own },
@@ -127,6 +129,21 @@ const OF_IMAGES: &[&str] = &[
     "object_cache",
     "log_requests",
     "sandbox",
+];
+
+/// The ids of the shared options that a recipe has instead of the command line.
+const OF_RECIPES: &[&str] = &[
+    "partition",
+    "offset",
+    "logical_volume",
+    "member",
+    "live",
+    "no_recovery",
+    "log_device",
+    "realtime_device",
+    "image",
+    "object_cache",
+    "log_requests",
 ];
 
 /// The id of the option `--json`, here and in [`JsonOption`](super::options::JsonOption).

@@ -16,6 +16,10 @@ const WORDS: &[(&[&str], &str)] = &[
         "'ferroxfs mkfs' makes a volume",
     ),
     (
+        &["make", "bake", "mkosi", "recipe", "mkimage", "repart"],
+        "'ferroxfs build RECIPE.toml' makes a volume or a disk as a recipe says",
+    ),
+    (
         &["fsck", "fsck.xfs", "xfs_check", "verify", "validate", "xfs_repair", "scrub"],
         "'ferroxfs check IMAGE' reports what is wrong with a volume, without changing it",
     ),

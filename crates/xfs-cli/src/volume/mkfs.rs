@@ -5,6 +5,7 @@ mod device;
 mod disk;
 mod esp;
 mod minimize;
+mod packaging;
 mod prototype;
 mod sizing;
 
@@ -48,6 +49,7 @@ use crate::text::size;
 use crate::text::time::{Clock, source_date_epoch};
 use device::{Device, DeviceRequest, Placement};
 use disk::DiskPlan;
+use packaging::Packaging;
 use sizing::{FreeSpace, Sizing};
 
 /// The inode generation that mkfs.xfs sets if `DETERMINISTIC_SEED` is in its environment.
@@ -58,6 +60,8 @@ const SECTOR_BYTES: u32 = 512;
 struct Mkfs {
     arguments: MkfsArguments,
     plan: Plan,
+    /// The time of the new volume.
+    time: Timestamp,
     data: Device,
     log: Option<Device>,
     realtime: Option<Device>,
@@ -168,6 +172,7 @@ fn open_sized(
         (None, None) => Placement::Whole,
     };
     data.is_filled = !arguments.from.is_empty();
+    data.format = Packaging::parse(&arguments.whole_disk)?;
     let log = log_path.map(|path| request(path, options.log.size, options.log.file));
     let log = log.transpose()?;
     let realtime =
@@ -197,8 +202,8 @@ fn open_sized(
     let data = data.open(&arguments)?;
     let log = log.map(|log| log.open(&arguments)).transpose()?;
     let realtime = realtime.map(|realtime| realtime.open(&arguments)).transpose()?;
-    let global = global.clone();
-    Ok(Mkfs { arguments, plan, data, log, realtime, fill, global, chosen })
+    let (global, time) = (global.clone(), identity.time);
+    Ok(Mkfs { arguments, plan, time, data, log, realtime, fill, global, chosen })
 }
 
 /// Returns the failure of a command line that names no file or device for the volume.
@@ -351,7 +356,6 @@ impl Mkfs {
         }
         let superblock = self.plan.superblock();
         let mut facts = describe(superblock);
-        facts.extend(self.data.disk.iter().flat_map(|disk| disk.describe()));
         if !console.is_json() && !console.is_quiet() {
             let style = console.name_style(false);
             let show = |path: &Path| style.show(path.as_os_str().as_bytes()).into_owned();
@@ -359,8 +363,13 @@ impl Mkfs {
             let log = self.log.as_ref().map(|log| show(&log.path));
             xfs_info::print(console.out(), &name, log.as_deref(), superblock)?;
         }
-        let Self { arguments, plan, mut data, mut log, mut realtime, fill, .. } = self;
-        let Some(device) = data.device.take() else { return Ok(console.conclude_with(facts)?) };
+        let Self { arguments, plan, time, mut data, mut log, mut realtime, fill, .. } = self;
+        let Some(device) = data.device.take() else {
+            facts.extend(
+                data.describe().map_err(|error| Failure::host(data.path.as_os_str(), &error))?,
+            );
+            return Ok(console.conclude_with(facts)?);
+        };
         let log_device = log.as_mut().and_then(|log| log.device.take());
         let realtime_device = realtime.as_mut().and_then(|realtime| realtime.device.take());
         let devices = Devices {
@@ -381,6 +390,9 @@ impl Mkfs {
         data.check_stopped()?;
         let step = console.step("writing the disk");
         data.finish_disk(&plan.superblock().uuid)?;
+        data.package(&plan.superblock().uuid, time)?;
+        let failed = |error| Failure::host(data.path.as_os_str(), &error);
+        facts.extend(data.describe().map_err(failed)?);
         drop(step);
         // The volume is not valid before its log and its realtime section exist.
         log.map_or(Ok(()), Device::publish)?;

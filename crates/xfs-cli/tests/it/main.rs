@@ -11,6 +11,7 @@ mod archives;
 #[cfg(feature = "bench")]
 mod benching;
 mod blame;
+mod building;
 mod changing;
 mod checking;
 mod completion;
@@ -40,6 +41,7 @@ mod mkfs_options;
 #[cfg(feature = "object_store")]
 mod objects;
 mod outputs;
+mod packaging;
 mod partitions;
 mod permissions;
 mod progress;

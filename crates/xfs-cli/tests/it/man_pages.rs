@@ -65,6 +65,7 @@ fn furnish(place: &VolumeDir, program: &Path) {
         ln -s hosts base/etc/link
         printf '0x0 + 1\n0x0 0x3000000 +\n' > disk.map
         tar cf root.tar -C tree a.conf sub
+        printf 'output = "new.img"\nfrom = "tree"\nsize = "300m"\n' > image.toml
         ferroxfs mkfs -q --unsupported --from base -d file,size=48m base.img
         ferroxfs setfattr -n user.origin -v here base.img:/etc/hosts"#;
     run(place.path("."), program, script);
@@ -123,7 +124,7 @@ fn every_example_runs() {
                 place.path("."),
                 program,
                 &format!(
-                    "mkdir {folder} && cp -r tree root.tar notes.txt disk.map {folder} && \
+                    "mkdir {folder} && cp -r tree root.tar notes.txt disk.map image.toml {folder} && \
                           cp --sparse=always base.img {folder}/disk.img"
                 ),
             );

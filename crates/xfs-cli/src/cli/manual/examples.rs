@@ -472,6 +472,15 @@ pub(super) static EXAMPLES: &[ManualEntry] = &[
         &["ferroxfs-import(1)", "ferroxfs-growfs(1)", "mkfs.xfs(8)"],
     ),
     entry(
+        "build",
+        &[
+            ("ferroxfs build image.toml", "make what the recipe says"),
+            ("ferroxfs build --print-command image.toml", "show the same as a command of mkfs"),
+            ("ferroxfs build -f -o other.img image.toml", "make another file, and replace it"),
+        ],
+        &["ferroxfs-mkfs(1)"],
+    ),
+    entry(
         "mount",
         &[
             ("ferroxfs mount disk.img /mnt", "mount a volume"),

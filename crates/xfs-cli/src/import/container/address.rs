@@ -62,6 +62,13 @@ impl ContainerAddress {
         })
     }
 
+    /// Returns the prefix of a source that is the name of a container image, such as `oci:`. Empty
+    /// for another source.
+    pub(crate) fn prefix(source: &str) -> &'static str {
+        let found = FORMS.iter().find(|(start, _)| source.as_bytes().starts_with(start));
+        found.and_then(|(start, _)| std::str::from_utf8(start).ok()).unwrap_or_default()
+    }
+
     /// Returns the path for messages.
     pub(super) fn shown(&self) -> &[u8] {
         match self.path == Path::new("-") {

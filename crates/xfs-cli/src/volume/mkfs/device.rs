@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use ferroxfs::Timestamp;
 use ferroxfs::admin::Uuid;
 use xfs_device::{
     BlockDevice, ChoiceError, DeviceError, FileDevice, FileOptions, Partition, PartitionChoice,
@@ -22,10 +23,12 @@ use xfs_device::{
 
 use super::SECTOR_BYTES;
 use super::disk::DiskPlan;
+use super::packaging::Packaging;
 use crate::cli::MkfsArguments;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::json::Object;
 use crate::output::StagedFile;
 use crate::output::space;
 use crate::terminal::names;
@@ -46,6 +49,11 @@ pub(super) struct Device {
     /// The staged file that will replace the file at the path; `None` if the device is written in
     /// place.
     staged: Option<StagedFile>,
+    /// The format of the finished file.
+    format: Packaging,
+    /// The staged file that gets the finished image, and takes the place of `staged`, if the format
+    /// is not that of `staged`.
+    packed: Option<StagedFile>,
     /// The file at the path, which is locked until the staged file replaces it.
     _present: Option<FileDevice>,
 }
@@ -73,6 +81,8 @@ impl Device {
             disk: None,
             whole: None,
             staged: None,
+            format: Packaging::Raw,
+            packed: None,
             _present: None,
         }
     }
@@ -135,10 +145,40 @@ impl Device {
         })
     }
 
+    /// Turns the finished raw image into an image of the format that the user asks for. `identity`
+    /// is the UUID of the volume, and `time` its time.
+    pub(super) fn package(&self, identity: &Uuid, time: Timestamp) -> Result<(), Failure> {
+        let packaged = match (self.format, &self.staged, &self.packed) {
+            (Packaging::Vhd, Some(raw), _) => Packaging::append_footer(raw.file(), identity, time),
+            (Packaging::Qcow2(compression), Some(raw), Some(image)) => {
+                Packaging::write_qcow2(raw.file(), image.file(), compression)
+            }
+            _ => Ok(()),
+        };
+        let shown = names::in_message(self.path.as_os_str().as_bytes());
+        packaged.map_err(|error| {
+            let stopped =
+                interrupt::stopped(&shown).filter(|_| error.kind() == io::ErrorKind::Other);
+            self.unfilled(stopped.unwrap_or_else(|| Failure::host(self.path.as_os_str(), &error)))
+        })
+    }
+
+    /// Returns the facts of the finished image for a JSON document.
+    pub(super) fn describe(&self) -> io::Result<Object> {
+        let mut object = self.disk.as_ref().map_or_else(Object::new, |disk| disk.describe());
+        if self.format != Packaging::Raw {
+            object.insert("format".to_owned(), self.format.name().into());
+            if let Some(image) = self.packed.as_ref().or(self.staged.as_ref()) {
+                object.insert("image_bytes".to_owned(), image.file().metadata()?.len().into());
+            }
+        }
+        Ok(object)
+    }
+
     /// Puts the finished volume at the path that the user gave.
     pub(super) fn publish(self) -> Result<(), Failure> {
-        let Self { path, staged, .. } = self;
-        let published = staged.map_or(Ok(()), StagedFile::publish);
+        let Self { path, staged, packed, .. } = self;
+        let published = packed.or(staged).map_or(Ok(()), StagedFile::publish);
         published.map_err(|error| Failure::host(path.as_os_str(), &error))
     }
 }
@@ -177,6 +217,8 @@ pub(super) struct DeviceRequest<'a> {
     /// Whether the length can be chosen to fit the files of `--from`.
     pub(super) is_filled: bool,
     pub(super) placement: Placement,
+    /// The format of the finished file.
+    pub(super) format: Packaging,
     /// The open NBD export, if the path is the address of one. A server may end with its first
     /// connection, so this connection is used for all purposes.
     remote: Option<SharedDevice>,
@@ -200,12 +242,23 @@ impl<'a> DeviceRequest<'a> {
             }
             false => None,
         };
-        let placement = Placement::Whole;
-        Ok(Self { path, bytes, grows, is_exact: false, is_filled: false, placement, remote })
+        Ok(Self {
+            path,
+            bytes,
+            grows,
+            is_exact: false,
+            is_filled: false,
+            placement: Placement::Whole,
+            format: Packaging::Raw,
+            remote,
+        })
     }
 
     /// Returns the length in bytes that the device of the volume will have.
     pub(super) fn length(&self) -> Result<u64, Failure> {
+        if self.format != Packaging::Raw {
+            return self.new_length();
+        }
         if let Some(remote) = &self.remote {
             return Ok(self.range(&**remote)?.length_bytes());
         }
@@ -242,6 +295,30 @@ impl<'a> DeviceRequest<'a> {
             }
             Ok(_) => self.present_length(),
         }
+    }
+
+    /// Returns the length in bytes of the volume of a new image whose format is not raw. The file
+    /// that it replaces says nothing about it.
+    fn new_length(&self) -> Result<u64, Failure> {
+        let name = self.format.name();
+        if matches!(self.placement, Placement::Partition(_)) {
+            let message = format!("--format {name} makes a new image, --partition uses a disk");
+            return Err(Failure::usage(message));
+        }
+        if self.remote.is_some() {
+            let message =
+                format!("--format {name} makes a file, and this is the address of a server");
+            return Err(self.failure(Exit::Usage, message));
+        }
+        if !self.has_folder() {
+            return Err(self.failure(Exit::Failed, "its directory does not exist".to_owned()));
+        }
+        let bytes = self.bytes.ok_or_else(|| {
+            self.failure(Exit::Usage, format!("--format {name} needs the size of the volume"))
+                .hint("-d size=BYTES gives it, -d size=auto and --minimize fit it to the files")
+        })?;
+        self.format.verify(self.file_bytes(bytes))?;
+        Ok(bytes)
     }
 
     /// Returns the length in bytes of the device of the volume, which exists.
@@ -322,7 +399,7 @@ impl<'a> DeviceRequest<'a> {
         if let Some(remote) = &self.remote {
             return Ok(remote.sector_size());
         }
-        if self.path.exists() {
+        if self.path.exists() && self.format == Packaging::Raw {
             return Ok(self.open_read_only()?.sector_size());
         }
         Ok(SECTOR_BYTES)
@@ -338,7 +415,7 @@ impl<'a> DeviceRequest<'a> {
     pub(super) fn open(self, arguments: &MkfsArguments) -> Result<Device, Failure> {
         let path = self.path.to_owned();
         if arguments.dry_run {
-            return Ok(Device { disk: self.disk(), ..Device::closed(path) });
+            return Ok(Device { disk: self.disk(), format: self.format, ..Device::closed(path) });
         }
         if let Some(remote) = &self.remote {
             let made = self.part_of(Arc::clone(remote), path)?;
@@ -359,7 +436,20 @@ impl<'a> DeviceRequest<'a> {
         if self.can_be_replaced(arguments) {
             staged = StagedFile::of_image(&path).map_err(failed)?;
         }
+        let packed = match self.format {
+            Packaging::Raw | Packaging::Vhd => None,
+            Packaging::Qcow2(_) => StagedFile::of_image(&path).map_err(failed)?,
+        };
         let Some(made) = &staged else {
+            if self.format != Packaging::Raw {
+                let message = format!(
+                    "--format {} makes a new file, which cannot replace this one",
+                    self.format.name()
+                );
+                return Err(self.failure(Exit::Failed, message).hint(
+                    "it is a device, has several names or a loop device, or -K keeps its blocks",
+                ));
+            }
             if self.lengthen().map_err(failed)? {
                 // The device is measured when it is opened, and its lock would prevent that.
                 drop(present.take());
@@ -368,15 +458,17 @@ impl<'a> DeviceRequest<'a> {
             return self.part_of(Arc::new(device), path);
         };
         let there = present.as_ref().map_or(0, BlockDevice::length_bytes);
-        let grown = self.bytes.filter(|_| self.grows || present.is_none());
+        let is_new = present.is_none() || self.format != Packaging::Raw;
+        let grown = self.bytes.filter(|_| self.grows || is_new);
         let grown = grown.map(|bytes| self.file_bytes(bytes));
         let length = match grown {
-            Some(grown) if self.is_exact => grown,
+            Some(grown) if self.is_exact || self.format != Packaging::Raw => grown,
             grown => there.max(grown.unwrap_or(0)),
         };
         space::lengthen(made.file(), length).map_err(failed)?;
         let device = Arc::new(self.open_at(&made.path())?);
-        Ok(Device { staged, _present: present, ..self.part_of(device, path)? })
+        let part = self.part_of(device, path)?;
+        Ok(Device { staged, packed, format: self.format, _present: present, ..part })
     }
 
     /// Returns the device of the volume, which is all or a part of `whole`.

@@ -198,7 +198,7 @@ fn guid(text: &str) -> Uuid {
 }
 
 /// Derives a GUID for a purpose from the UUID of the volume: version 8, from a digest.
-fn derive(seed: &Uuid, purpose: &str) -> Uuid {
+pub(super) fn derive(seed: &Uuid, purpose: &str) -> Uuid {
     let digest =
         digest(&SHA256, &[b"ferroxfs disk ", purpose.as_bytes(), seed.as_bytes()].concat());
     let mut bytes = [0; 16];
