@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::report::Report;
 
 /// The Debian packages of the programs that the tests call or use as oracles.
-const PACKAGES: [&str; 22] = [
+const PACKAGES: [&str; 24] = [
     "acl",
     "attr",
     "bzip2",
@@ -20,11 +20,14 @@ const PACKAGES: [&str; 22] = [
     "libarchive-tools",
     "lz4",
     "musl-tools",
+    "ovmf",
     "pkg-config",
     "postgresql",
     "qemu-system-x86",
+    "qemu-utils",
     "rsync",
     "sqlite3",
+    "systemd-boot-efi",
     "util-linux",
     "valgrind",
     "xfsprogs",

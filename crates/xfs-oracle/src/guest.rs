@@ -14,6 +14,10 @@
 //! `xfs_spaceman`, `xfs_logprint`, `setfattr` and the programs of busybox in PATH, the users
 //! `u1000` to `u1009` with groups `g1000` to `g1009`, and the folders `/mnt`, `/mnt2` and `/in`.
 //!
+//! With [`Guest::firmware`], a guest boots from its first image, as a machine does: firmware, a
+//! boot loader in the EFI system partition, kernel. [`Guest::boot_files`] has the files for the
+//! loader.
+//!
 //! Owns: the choice of the kernel, the virtual machine and its result. Does **not** own: fetching
 //! kernels and programs, which `cargo xtask oracles` does.
 
@@ -64,6 +68,8 @@ pub struct Guest {
     /// Programs of this machine, each with its name in `/in`.
     programs: Vec<(String, PathBuf)>,
     null_block: Option<String>,
+    /// The firmware that boots from the first image. Without it, qemu loads the kernel.
+    firmware: Option<PathBuf>,
     memory_mib: u32,
     limit: Duration,
     script: String,
@@ -73,8 +79,21 @@ pub struct Guest {
 #[derive(Debug, Clone)]
 struct Drive {
     path: PathBuf,
+    /// The format of the image, as qemu names it.
+    format: String,
     /// Properties of the device, in qemu's form.
     properties: String,
+}
+
+/// The files with which a boot loader starts a guest.
+#[derive(Debug, Clone)]
+pub struct BootFiles {
+    /// The path of the kernel, which firmware can run.
+    pub kernel: PathBuf,
+    /// The initramfs. It has the script and the files of the guest.
+    pub initramfs: Vec<u8>,
+    /// The options of the kernel.
+    pub options: &'static str,
 }
 
 /// The result of a guest.
@@ -117,6 +136,7 @@ impl Guest {
             files: Vec::new(),
             programs: Vec::new(),
             null_block: None,
+            firmware: None,
             memory_mib: 512,
             limit: Duration::from_secs(120),
             script: String::new(),
@@ -133,8 +153,42 @@ impl Guest {
     /// `logical_block_size=4096,physical_block_size=4096`.
     #[must_use]
     pub fn image_with(mut self, path: &Path, properties: &str) -> Self {
-        self.drives.push(Drive { path: path.to_path_buf(), properties: properties.to_owned() });
+        let (path, format) = (path.to_path_buf(), "raw".to_owned());
+        self.drives.push(Drive { path, format, properties: properties.to_owned() });
         self
+    }
+
+    /// Adds an image of this format, as qemu names it.
+    #[must_use]
+    pub fn image_in_format(mut self, path: &Path, format: &str) -> Self {
+        let (path, format) = (path.to_path_buf(), format.to_owned());
+        self.drives.push(Drive { path, format, properties: String::new() });
+        self
+    }
+
+    /// Boots from the first image by firmware. The image needs the boot files of this guest.
+    ///
+    /// # Errors
+    ///
+    /// [`OracleError::Unavailable`] if the machine lacks the firmware.
+    pub fn firmware(mut self) -> Result<Self, OracleError> {
+        let path = PathBuf::from(FIRMWARE);
+        if !path.is_file() {
+            return Err(OracleError::Unavailable(format!("{FIRMWARE}, of ovmf, is missing")));
+        }
+        self.firmware = Some(path);
+        Ok(self)
+    }
+
+    /// Returns the files that start this guest, with its script. Files and a script that are added
+    /// later are not in them.
+    ///
+    /// # Errors
+    ///
+    /// The error of reading the programs and modules.
+    pub fn boot_files(&self) -> Result<BootFiles, OracleError> {
+        let kernel = self.oracles.join(self.kernel.folder()).join("vmlinuz");
+        Ok(BootFiles { kernel, initramfs: self.initramfs()?, options: KERNEL_OPTIONS })
     }
 
     /// Adds a file that the script finds as `/in/NAME`.
@@ -189,6 +243,23 @@ impl Guest {
     /// [`OracleError::Guest`] if the guest did not boot or exceeded its time.
     pub fn run(&self) -> Result<GuestOutput, OracleError> {
         let folder = tempfile::tempdir().context(|| "temporary folder".to_owned())?;
+        if self.firmware.is_none() {
+            let initramfs = folder.path().join("initramfs");
+            fs::write(&initramfs, self.initramfs()?).context(|| "initramfs".to_owned())?;
+        }
+        for _ in 1..BOOTS {
+            let ended = self.boot(&folder)?;
+            // A guest that has not begun has written nothing, so it can boot again.
+            if has_begun(folder.path())? {
+                return read_output(folder.path(), ended);
+            }
+        }
+        let ended = self.boot(&folder)?;
+        read_output(folder.path(), ended)
+    }
+
+    /// Returns the archive of the guest's first root.
+    fn initramfs(&self) -> Result<Vec<u8>, OracleError> {
         let mut archive = Archive::default();
         root::add(&mut archive, &self.oracles, self.kernel)?;
         archive.add_file("in/script", 0o755, self.script.as_bytes());
@@ -199,17 +270,7 @@ impl Guest {
         if let Some(parameters) = &self.null_block {
             archive.add_file("null_blk.parameters", 0o644, parameters.as_bytes());
         }
-        let initramfs = folder.path().join("initramfs");
-        fs::write(&initramfs, archive.finish()).context(|| "initramfs".to_owned())?;
-        for _ in 1..BOOTS {
-            let ended = self.boot(&folder)?;
-            // A guest that has not begun has written nothing, so it can boot again.
-            if has_begun(folder.path())? {
-                return read_output(folder.path(), ended);
-            }
-        }
-        let ended = self.boot(&folder)?;
-        read_output(folder.path(), ended)
+        Ok(archive.finish())
     }
 
     /// Runs qemu to its end. Returns whether qemu ended before the limit.
@@ -240,8 +301,13 @@ impl Guest {
         qemu.args(["-machine", "pc,graphics=off", "-accel", "tcg,thread=multi"]);
         qemu.args(["-cpu", "Nehalem", "-smp", "1", "-m", &self.memory_mib.to_string()]);
         qemu.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
-        qemu.arg("-kernel").arg(kernel).arg("-initrd").arg(folder.join("initramfs"));
-        qemu.args(["-append", KERNEL_OPTIONS]);
+        match &self.firmware {
+            Some(firmware) => qemu.arg("-bios").arg(firmware),
+            None => {
+                qemu.arg("-kernel").arg(kernel).arg("-initrd").arg(folder.join("initramfs"));
+                qemu.args(["-append", KERNEL_OPTIONS])
+            }
+        };
         let port = |name: &str| format!("file,id={name},path={}", folder.join(name).display());
         qemu.args(["-chardev", &port("console"), "-serial", "chardev:console"]);
         qemu.args(["-device", "virtio-serial-pci"]);
@@ -250,7 +316,9 @@ impl Guest {
             qemu.args(["-chardev", &port(name), "-device", &device]);
         }
         for (index, drive) in self.drives.iter().enumerate() {
-            let mut backend = format!("id=d{index},format=raw,if=none,cache=unsafe,discard=unmap");
+            let format = &drive.format;
+            let mut backend =
+                format!("id=d{index},format={format},if=none,cache=unsafe,discard=unmap");
             // qemu takes two commas for one in a path.
             let path = drive.path.to_string_lossy().replace(',', ",,");
             backend.push_str(&format!(",file={path}"));
@@ -307,6 +375,9 @@ fn read_output(folder: &Path, ended: bool) -> Result<GuestOutput, OracleError> {
 
 /// The program that runs guests.
 const QEMU: &str = "qemu-system-x86_64";
+
+/// The firmware of guests that boot from an image.
+const FIRMWARE: &str = "/usr/share/ovmf/OVMF.fd";
 
 /// The greatest number of times that a guest is booted until its first process starts. On a busy
 /// machine, the clock of an emulated processor may stand still for so long that the kernel gives

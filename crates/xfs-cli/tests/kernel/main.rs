@@ -10,6 +10,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod booting;
 mod bucket;
 mod disks;
 mod freeze;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         Trial::new("prototype_makes_the_same_tree_as_mkfs_xfs", prototype::matches_mkfs_xfs),
         Trial::new("new_gpt_disk_passes_other_programs", disks::new_gpt_disk_passes),
         Trial::new("new_mbr_disk_passes_other_programs", disks::new_mbr_disk_passes),
+        Trial::new("disk_of_a_recipe_boots_by_firmware", booting::disk_boots),
         Trial::new("disk_is_made_on_a_block_device", disks::disk_is_made_on_a_block_device),
         Trial::new(
             "free_space_of_a_device_reads_as_zeros",
