@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::report::Report;
 
 /// The Debian packages of the programs that the tests call or use as oracles.
-const PACKAGES: [&str; 24] = [
+const PACKAGES: [&str; 25] = [
     "acl",
     "attr",
     "bzip2",

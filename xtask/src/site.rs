@@ -24,6 +24,7 @@ const CHAPTERS: [(&str, &[&str]); 7] = [
         &[
             "docs/install.md",
             "docs/guide/build-an-image.md",
+            "docs/guide/recipes.md",
             "docs/guide/look-into-an-image.md",
             "docs/guide/open-any-container.md",
             "docs/guide/inventory.md",
