@@ -70,8 +70,10 @@ pub(super) fn listing(folder: &Path, end: &str) -> Filled<BTreeMap<u64, String>>
 
 /// Removes from the tree the facts about realtime files that cannot be compared. ferroxfs does not
 /// show which realtime blocks are shared. Linux 7.2 shows blocks of attributes, which lie on the
-/// data device, as if they lay in the realtime section. After a storm, a recovery completes intents.
-/// It reads their inodes for that, and a kernel that lets an inode go frees the blocks past its end.
+/// data device, as if they lay in the realtime section.
+///
+/// After a storm, a recovery completes intents. It reads their inodes for that, and a kernel that
+/// lets an inode go frees the blocks past its end.
 pub(super) fn leave_out(tree: &mut Tree, end: &str) {
     if end == "Storm" {
         tree.nodes.values_mut().for_each(leave_out_past_end);
