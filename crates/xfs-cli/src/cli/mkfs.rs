@@ -94,6 +94,10 @@ pub(crate) struct MkfsArguments {
     /// A number from which UUID and inode generations are derived
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
+    /// Make the bytes of this epoch, or fail: with a fixed time, the same source and options give
+    /// the same bytes in every version of ferroxfs that knows the epoch. This version knows 1
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1))]
+    pub(crate) epoch: Option<u32>,
     /// Allow volumes under 300 MiB and logs under 64 MiB, for tests
     #[arg(long)]
     pub(crate) unsupported: bool,

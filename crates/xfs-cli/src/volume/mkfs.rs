@@ -622,10 +622,15 @@ fn asked_bytes(options: &Options, size: Option<Size>) -> Option<u64> {
 /// Returns the time that all files get: from the options, or from the environment. `None` if
 /// neither gives one.
 fn asked_time(arguments: &MkfsArguments) -> Result<Option<Timestamp>, Failure> {
-    match arguments.time {
-        Some(seconds) => Ok(Some(Timestamp::new(seconds, 0).unwrap_or_default())),
-        None => source_date_epoch(),
+    let time = match arguments.time {
+        Some(seconds) => Some(Timestamp::new(seconds, 0).unwrap_or_default()),
+        None => source_date_epoch()?,
+    };
+    if arguments.epoch.is_some() && time.is_none() {
+        return Err(Failure::usage("mkfs: --epoch needs a fixed time")
+            .hint("give it with --time or SOURCE_DATE_EPOCH"));
     }
+    Ok(time)
 }
 
 /// Returns the UUID, the time and the inode generations of the new volume. Without options or

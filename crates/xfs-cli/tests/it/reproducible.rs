@@ -234,6 +234,41 @@ fn archive_of_24000_files_gives_the_same_bytes_on_any_machine() {
     assert!(log_cycle(&place, "loaded") >= 2, "the log has not wrapped");
 }
 
+/// The page with the published digest.
+const PAGE: &str = include_str!("../../../../docs/internals/reproducible.md");
+
+/// Makes the volume whose digest docs/internals/reproducible.md publishes. If the bytes have to
+/// change, a new epoch gets them.
+#[test]
+fn published_digest_of_epoch_1_holds() {
+    let place = TempDir::new().unwrap();
+    let source = place.path().join("archive.tar");
+    write_archive(2000, io::BufWriter::new(File::create(source).unwrap())).unwrap();
+    let command = "mkfs -q --epoch 1 --time 1700000000 -d size=300m --from archive.tar image";
+    let mut mkfs = Command::new(env!("CARGO_BIN_EXE_ferroxfs"));
+    mkfs.args(command.split(' ')).current_dir(place.path());
+    assert!(mkfs.status().unwrap().success());
+    let sum = Command::new("sha256sum").arg("image").current_dir(place.path()).output().unwrap();
+    let sum = String::from_utf8(sum.stdout).unwrap();
+    let digest = sum.split(' ').next().unwrap();
+    assert_eq!(digest.len(), 64, "{sum}");
+    assert!(PAGE.contains(&format!("`{digest}`")), "{digest} is not the published digest");
+}
+
+#[test]
+fn epochs_need_a_fixed_time_and_are_known() {
+    let refused = |arguments: &[&str], words: &str| {
+        let mut mkfs = Command::new(env!("CARGO_BIN_EXE_ferroxfs"));
+        mkfs.args(["mkfs", "-N", "-d", "size=300m"]).args(arguments).arg("image");
+        let output = mkfs.env_remove("SOURCE_DATE_EPOCH").output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(words), "{said}");
+    };
+    refused(&["--epoch", "1"], "--epoch needs a fixed time");
+    refused(&["--epoch", "2", "--time", "0"], "2 is not in 1..=1");
+}
+
 /// Checks that two volumes hold the same bytes after two imports into each. Files of the second
 /// import replace files of the first, so inodes and blocks are freed and used again.
 #[test]

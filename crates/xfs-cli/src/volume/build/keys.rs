@@ -78,6 +78,7 @@ pub(super) static KEYS: &[Key] = &[
     key("", "ignore-zeros", KeyKind::Flag, "--ignore-zeros"),
     key("", "time", KeyKind::Text, "--time"),
     key("", "seed", KeyKind::Text, "--seed"),
+    key("", "epoch", KeyKind::Text, "--epoch"),
     key("", "unsupported", KeyKind::Flag, "--unsupported"),
     key("", "force", KeyKind::Flag, "-f"),
     key("", "partition", KeyKind::Text, "--partition"),
