@@ -30,6 +30,9 @@ pub(crate) enum Error {
     /// A file that `dist` made breaks a rule.
     #[error("dist: {0}")]
     Dist(String),
+    /// The wheel of the Python module was not made.
+    #[error("python: {0}")]
+    Python(String),
     /// A program is missing, and only root can install it.
     #[error("{program} is not installed: install the Debian package {package}")]
     Missing { program: &'static str, package: &'static str },

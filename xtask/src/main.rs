@@ -21,6 +21,7 @@ mod oracles;
 mod packages;
 mod parts;
 mod publish;
+mod python;
 mod reference;
 mod report;
 mod site;
@@ -65,6 +66,8 @@ enum Chore {
     Api,
     /// Build and install the C library with its header and a file for pkg-config, and try it
     C(c::Options),
+    /// Build the Python module as a wheel, install it in a fresh virtual environment, and test it
+    Python(python::Options),
     /// Write the results in docs/conformance.md from their records, or run one kind of tests first
     Conformance(conformance::Options),
     /// Make mistakes in the allocator, the btrees and the extent maps, run each one, and write
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
         Chore::Reference => reference::run(&root),
         Chore::Api => api::run(&root),
         Chore::C(options) => c::run(&root, &options),
+        Chore::Python(options) => python::run(&root, options),
         Chore::Conformance(options) => conformance::run(&root, &options),
         Chore::Mutants => mutants::run(&root),
         Chore::Site => site::run(&root),

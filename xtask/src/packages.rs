@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::report::Report;
 
 /// The Debian packages of the programs that the tests call or use as oracles.
-const PACKAGES: [&str; 25] = [
+const PACKAGES: [&str; 26] = [
     "acl",
     "attr",
     "bzip2",
@@ -23,6 +23,7 @@ const PACKAGES: [&str; 25] = [
     "ovmf",
     "pkg-config",
     "postgresql",
+    "python3-venv",
     "qemu-system-x86",
     "qemu-utils",
     "rsync",

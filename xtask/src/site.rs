@@ -35,6 +35,7 @@ const CHAPTERS: [(&str, &[&str]); 7] = [
             "docs/guide/quota.md",
             "docs/guide/embed-the-library.md",
             "docs/guide/embed-from-c.md",
+            "docs/guide/python.md",
         ],
     ),
     (

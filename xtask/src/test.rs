@@ -23,6 +23,7 @@ use crate::oracles;
 use crate::packages;
 use crate::parts::{self, Part};
 use crate::publish;
+use crate::python;
 use crate::report::Report;
 use crate::tidy;
 
@@ -120,6 +121,9 @@ fn run_part(root: &Path, report: &mut Report, part: Part, cases: Cases) {
                 let began = Instant::now();
                 report.check("c", c::run(root, &c::Options::quick()));
                 report.took("cargo xtask c --quick", began.elapsed());
+                let began = Instant::now();
+                report.check("python", python::run(root, python::Options::default()));
+                report.took("cargo xtask python", began.elapsed());
             }
         }
         Part::Package => {

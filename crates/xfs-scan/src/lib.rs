@@ -46,6 +46,8 @@ pub use error::ScanError;
 pub use fields::{Field, Fields};
 pub use finding::{Finding, FindingCode};
 pub use options::{AccountBy, DEFAULT_MEMORY_BYTES, Format, Progress, ScanOptions, Spill};
+#[cfg(feature = "arrow")]
+pub use output::arrow_schema;
 pub use output::{FactsFormat, Header, Output, SCHEMA_VERSION, Trailer};
 pub use row::{ByteList, LogView, Moment, OwnerNames, ParentDirectory, Row, RowView, VolumeLabel};
 pub use rows::{RowPiece, RowWriter};

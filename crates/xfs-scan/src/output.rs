@@ -6,6 +6,8 @@
 //! An encoder fills one [`OutputPiece`]. Pieces are appended in inode order, so the same volume
 //! gives the same output for any number of threads.
 
+#[cfg(feature = "arrow")]
+mod arrow;
 mod csv;
 mod facts;
 pub(crate) mod json;
@@ -22,6 +24,8 @@ use xfs_sync::{Mutex, Volume};
 
 #[cfg(feature = "parquet")]
 pub(crate) use self::parquet::output_error;
+#[cfg(feature = "arrow")]
+pub use arrow::arrow_schema;
 pub use facts::FactsFormat;
 pub(crate) use facts::{Fact, Facts};
 
@@ -67,6 +71,9 @@ pub(crate) enum Rows {
     /// A row group of a Parquet file.
     #[cfg(feature = "parquet")]
     RowGroup(self::parquet::RowGroup),
+    /// Record batches of Arrow.
+    #[cfg(feature = "arrow")]
+    Batches(Vec<arrow_array::RecordBatch>),
     /// Rows in memory, for a comparison.
     Entries(Box<EntryBatch>),
 }
@@ -94,6 +101,8 @@ pub(crate) enum Encoding {
     },
     #[cfg(feature = "parquet")]
     Parquet(self::parquet::ParquetEncoding),
+    #[cfg(feature = "arrow")]
+    Arrow(self::arrow::ColumnLayout),
     /// The rows stay in memory, for a comparison.
     Entries,
 }
@@ -132,6 +141,10 @@ impl Encoding {
             Self::Lines { format, fields, buffers } => (*format, *fields, buffers.take()),
             #[cfg(feature = "parquet")]
             Self::Parquet(encoding) => return Ok(Box::new(encoding.encoder(volume)?)),
+            #[cfg(feature = "arrow")]
+            Self::Arrow(layout) => {
+                return Ok(Box::new(self::arrow::ArrowEncoder::new(layout, volume)));
+            }
             Self::Entries => return Ok(Box::new(EntryEncoder::new())),
         };
         Ok(match format {
@@ -146,6 +159,8 @@ impl Encoding {
     pub(crate) const fn units_per_piece(&self) -> usize {
         match self {
             Self::Lines { .. } | Self::Entries => 1,
+            #[cfg(feature = "arrow")]
+            Self::Arrow(_) => 1,
             #[cfg(feature = "parquet")]
             Self::Parquet(_) => 4,
         }
@@ -173,6 +188,8 @@ pub(crate) enum RowAppender<'w> {
     },
     #[cfg(feature = "parquet")]
     Parquet(self::parquet::ParquetAppender<'w>),
+    #[cfg(feature = "arrow")]
+    Arrow(self::arrow::BatchSink<'w>),
     /// The rows go to a comparison of two states, which holds the other end of this channel.
     Entries(SyncSender<Box<EntryBatch>>),
 }
@@ -240,6 +257,8 @@ impl Appender<'_> {
             RowAppender::Lines { format, .. } => *format == LineFormat::Csv,
             #[cfg(feature = "parquet")]
             RowAppender::Parquet(_) => true,
+            #[cfg(feature = "arrow")]
+            RowAppender::Arrow(_) => true,
             RowAppender::Entries(_) => true,
         }
     }
@@ -267,6 +286,10 @@ impl Appender<'_> {
             }
             #[cfg(feature = "parquet")]
             (RowAppender::Parquet(appender), Some(Rows::RowGroup(group))) => appender.append(group),
+            #[cfg(feature = "arrow")]
+            (RowAppender::Arrow(sink), Some(Rows::Batches(batches))) => {
+                batches.into_iter().try_for_each(sink)
+            }
             // A receiver that is gone has ended the comparison.
             (RowAppender::Entries(sender), Some(Rows::Entries(batch))) => {
                 sender.send(batch).map_err(|_| ScanError::Cancelled)
@@ -292,6 +315,8 @@ impl Appender<'_> {
             RowAppender::Parquet(appender) => {
                 appender.finish(trailer, metadata.unwrap_or_default())
             }
+            #[cfg(feature = "arrow")]
+            RowAppender::Arrow(_) => Ok(()),
             RowAppender::Entries(_) => Ok(()),
         }
     }

@@ -23,12 +23,13 @@ pub(super) fn roots(metadata: &Value, root: &Path) -> Vec<String> {
 pub(super) fn check(files: &[File], roots: &[String]) -> Vec<Finding> {
     let rust = || files.iter().filter(|file| file.is_rust());
     let mut waiting: Vec<String> = roots.to_vec();
-    // The fuzz targets are a workspace of their own, which `cargo metadata` does not show.
-    waiting.extend(rust().map(|file| file.path.clone()).filter(|path| is_fuzz_target(path)));
+    // Fuzz targets and the Python module are workspaces of their own, which `cargo metadata` does
+    // not show.
+    waiting.extend(rust().map(|file| file.path.clone()).filter(|path| is_other_root(path)));
     let mut reached = HashSet::new();
     while let Some(path) = waiting.pop() {
         let Some(file) = rust().find(|file| file.path == path) else { continue };
-        let is_root = roots.contains(&path) || is_fuzz_target(&path);
+        let is_root = roots.contains(&path) || is_other_root(&path);
         if reached.insert(path) {
             waiting.extend(children(file, is_root));
         }
@@ -39,8 +40,8 @@ pub(super) fn check(files: &[File], roots: &[String]) -> Vec<Finding> {
         .collect()
 }
 
-fn is_fuzz_target(path: &str) -> bool {
-    path.starts_with("fuzz/fuzz_targets/")
+fn is_other_root(path: &str) -> bool {
+    path.starts_with("fuzz/fuzz_targets/") || path == "crates/ferroxfs-py/src/lib.rs"
 }
 
 /// Returns, for each module that `file` declares, the path at which the module's file must be.

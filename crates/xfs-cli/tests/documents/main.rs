@@ -23,7 +23,7 @@ use crate::shell::{Shell, User, can_be, cannot_mount, cannot_serve};
 /// Commands that a reader runs in a checkout of the project. With each command is the test that
 /// runs it or builds its program, or the reason why no test does. These commands build the project,
 /// so they do not run here.
-const TRIED_ELSEWHERE: [(&str, &str); 21] = [
+const TRIED_ELSEWHERE: [(&str, &str); 23] = [
     ("cargo xtask demo", "a check of `cargo xtask test`"),
     ("cargo xtask test", "what runs this"),
     ("cargo xtask dist", "a part of `cargo xtask test`, with --quick"),
@@ -43,6 +43,11 @@ const TRIED_ELSEWHERE: [(&str, &str); 21] = [
     (
         "cc crates/ferroxfs-c/examples/tour.c $(pkg-config --cflags --libs ferroxfs) -o tour",
         "`cargo xtask c` compiles it in this way",
+    ),
+    ("cargo xtask python --release", "a part of `cargo xtask test --long`, without --release"),
+    (
+        "pip install target/python/wheels/ferroxfs-*.whl",
+        "`cargo xtask python` does it in a virtual environment",
     ),
     ("./tour new.img", "`-p ferroxfs-c --test it` runs it, and checks this output"),
     ("cargo test -p xfs-hostile", "a part of `cargo xtask test`"),

@@ -354,3 +354,23 @@ fn parquet() {
     assert_eq!(bytes.value(1).as_binary::<i32>().value(0), b"/\xfe");
     assert_eq!(bytes.value_length(0), 0);
 }
+
+#[cfg(feature = "parquet")]
+#[test]
+fn record_batches_hold_the_rows_of_the_parquet_file() {
+    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+    let fields = all_fields();
+    let mut file = tempfile::tempfile().unwrap();
+    std::io::Write::write_all(&mut file, &write(Format::Parquet, fields)).unwrap();
+    let mut reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
+    let expected = reader.next().unwrap().unwrap();
+    let mut batches = Vec::new();
+    write_into(Output::arrow(fields, HEADER, |batch| {
+        batches.push(batch);
+        Ok(())
+    }));
+    let [batch] = batches.as_slice() else { panic!("{} batches", batches.len()) };
+    assert_eq!(batch.schema(), super::arrow_schema(fields));
+    assert_eq!(batch.columns(), expected.columns());
+}
