@@ -94,9 +94,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), Error> {
 /// Makes a symbolic link, in place of one that an earlier run has made.
 fn link(target: &str, at: &Path) -> Result<(), Error> {
     match fs::remove_file(at) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(Error::file(at)(error));
-        }
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::file(at)(error)),
         _ => symlink(target, at).map_err(Error::file(at)),
     }
 }
