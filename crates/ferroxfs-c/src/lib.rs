@@ -10,7 +10,7 @@
 //! # Invariants
 //!
 //! - **F1** No panic crosses the boundary. Every function runs its work in
-//!   [`boundary`](crate::boundary), which turns a panic into the error `FERROXFS_KIND_INTERNAL`.
+//!   `boundary`, which turns a panic into the error `FERROXFS_KIND_INTERNAL`.
 //! - **F2** After a panic in an operation of a volume, the volume's memory may be inconsistent.
 //!   Every later call for this volume fails, and closing it writes nothing.
 //! - **F3** A handle that came from a volume keeps the volume open. Closing the volume fails with
