@@ -7,7 +7,7 @@ use crate::model::{
 use crate::view::{InodeView, OpenAttributes, Tree};
 
 const FEATURES: Features =
-    Features { block_bytes: 4096, inode_bytes: 512, abilities: Abilities::all(), section: None };
+    Features { block_bytes: 4096, inode_bytes: 512, abilities: Abilities::VOLUME, section: None };
 
 fn create(path: &str) -> Operation {
     Operation::Create { path: path.to_owned(), mode: 0o644 }

@@ -368,7 +368,9 @@ bitflags! {
         const REFLINK = 1;
         /// The ranges of two files can be exchanged.
         const EXCHANGE = 2;
-        /// Sockets have attributes of users, as since Linux 7.
+        /// All that a volume can support.
+        const VOLUME = Self::REFLINK.bits() | Self::EXCHANGE.bits();
+        /// Sockets have attributes of users, as since Linux 7. A kernel decides, not a volume.
         const SOCKET_ATTRIBUTES = 4;
     }
 }

@@ -93,7 +93,7 @@ const EVERYTHING: [CrashRecipe; 3] = [
         name: "everything-parent",
         options: "-n parent=1 -i exchange=1",
         external_log: false,
-        load: CrashLoad::Everything(features(4096, Abilities::all())),
+        load: CrashLoad::Everything(features(4096, Abilities::VOLUME)),
         operations: 900,
         sync_every: usize::MAX,
         flushes: true,
