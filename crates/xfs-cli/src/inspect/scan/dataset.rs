@@ -113,9 +113,12 @@ impl Dataset {
             }
         }
         let staging = TempDir::new_in(&all).map_err(failed(&all))?;
-        let path = staging.path().join(LOCK);
-        let lock = File::create(&path).map_err(failed(&path))?;
+        // The file gets its name when it is locked: another run removes a directory with an unlocked
+        // one.
+        let path = staging.path().join("new");
+        let lock = File::create_new(&path).map_err(failed(&path))?;
         flock(&lock, FlockOperation::LockExclusive).map_err(|error| failed(&path)(error.into()))?;
+        fs::rename(&path, staging.path().join(LOCK)).map_err(failed(&path))?;
         Ok((staging, lock))
     }
 
