@@ -113,8 +113,8 @@ impl Dataset {
             }
         }
         let staging = TempDir::new_in(&all).map_err(failed(&all))?;
-        // The file gets its name when it is locked: another run removes a directory with an unlocked
-        // one.
+        // The file gets its name when it is locked. Another run removes a directory with an
+        // unlocked one.
         let path = staging.path().join("new");
         let lock = File::create_new(&path).map_err(failed(&path))?;
         flock(&lock, FlockOperation::LockExclusive).map_err(|error| failed(&path)(error.into()))?;
