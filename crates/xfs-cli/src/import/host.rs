@@ -152,11 +152,8 @@ impl HostSource {
     }
 
     fn attribute(&self, name: &[u8]) -> Result<NamedValue, Failure> {
-        const MAX_VALUE_BYTES: usize = 64 << 10;
-        let mut value = vec![0; MAX_VALUE_BYTES];
-        let length = rustix::fs::lgetxattr(&self.path, name, &mut value)
+        let value = of_unknown_size(|buffer| rustix::fs::lgetxattr(&self.path, name, buffer))
             .map_err(|error| self.failed(&error.into()))?;
-        value.truncate(length);
         Ok(NamedValue { name: name.to_vec(), value })
     }
 
@@ -237,16 +234,12 @@ impl Source for HostSource {
     /// `trusted.SGI_ACL_*`, under which Linux shows access control lists a second time, and the
     /// properties of a whole volume.
     fn attributes(&self) -> Vec<Result<NamedValue, Failure>> {
-        const MAX_LIST_BYTES: usize = 64 << 10;
-        let mut list = vec![0; MAX_LIST_BYTES];
-        let length = match rustix::fs::llistxattr(&self.path, &mut list) {
-            Ok(length) => length,
+        let list = match of_unknown_size(|list| rustix::fs::llistxattr(&self.path, list)) {
+            Ok(list) => list,
             Err(Errno::NOTSUP) => return Vec::new(),
             Err(error) => return vec![Err(self.failed(&error.into()))],
         };
         let mut names: Vec<_> = list
-            .get(..length)
-            .unwrap_or_default()
             .split(|byte| *byte == 0)
             .filter(|name| !name.is_empty() && is_carried_over(name))
             .collect();
@@ -266,6 +259,26 @@ impl Source for HostSource {
             numbers: self.numbers.clone(),
             omission: Rc::clone(&self.omission),
         })
+    }
+}
+
+/// Returns the bytes that `read` puts into a buffer, of which it returns the number. It may fail
+/// with ERANGE if the buffer has fewer than 64 KiB, the most that Linux returns.
+fn of_unknown_size(
+    read: impl Fn(&mut [u8]) -> rustix::io::Result<usize>,
+) -> rustix::io::Result<Vec<u8>> {
+    const FEW_BYTES: usize = 512;
+    const MOST_BYTES: usize = 64 << 10;
+    // Nearly all files have a few short attributes or none: no memory is zeroed for more.
+    let mut few = [0; FEW_BYTES];
+    match read(&mut few) {
+        Ok(length) => Ok(few.get(..length).expect("fits the buffer").to_vec()),
+        Err(Errno::RANGE) => {
+            let mut most = vec![0; MOST_BYTES];
+            let length = read(&mut most)?;
+            Ok(most.get(..length).expect("fits the buffer").to_vec())
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -45,6 +45,7 @@ use crate::import::policy::Policy;
 use crate::interrupt;
 use crate::terminal::names;
 use crate::terminal::tally::Tally;
+use contents::ChunkBuffer;
 use layers::LayerNames;
 use staging::NewName;
 pub(crate) use staging::ReplacedName;
@@ -85,6 +86,7 @@ pub(crate) struct ImageWriter<'a> {
     /// The changes of the user to the files of the sources.
     policy: Rc<Policy>,
     tally: Arc<Tally>,
+    buffer: ChunkBuffer,
     report: &'a mut dyn FnMut(Failure),
 }
 
@@ -104,6 +106,7 @@ impl<'a> ImageWriter<'a> {
             layer: None,
             policy: Rc::default(),
             tally: Arc::default(),
+            buffer: ChunkBuffer::default(),
             report,
         }
     }
@@ -325,7 +328,8 @@ impl<'a> ImageWriter<'a> {
     ) -> Result<(), WriteFailure> {
         let file = node.open()?;
         file.set_len(0)?;
-        contents::copy(&file, source, self.writer_options.holes(source), &self.tally)?;
+        let holes = self.writer_options.holes(source);
+        contents::copy(&file, source, &mut self.buffer, holes, &self.tally)?;
         file.close()?;
         Ok(node.set_attributes(&self.times(&self.facts(source, path)))?)
     }
@@ -523,8 +527,8 @@ impl<'a> ImageWriter<'a> {
             // Hints cannot be set once there are extents.
             self.hint(staged.node(), &facts)?;
             let file = staged.node().open()?;
-            let copied =
-                contents::copy(&file, source, self.writer_options.holes(source), &self.tally);
+            let holes = self.writer_options.holes(source);
+            let copied = contents::copy(&file, source, &mut self.buffer, holes, &self.tally);
             let copied = copied.and_then(|()| Ok(file.close()?));
             copied.map_err(|failed| failed.needing(source.length()))?;
         }

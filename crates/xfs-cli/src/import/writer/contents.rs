@@ -23,9 +23,6 @@ use crate::terminal::tally::Tally;
 
 /// The size of one read, in bytes.
 const CHUNK_BYTES: usize = 1 << 20;
-/// The size in bytes of one read of a source whose length is unknown. It is small, because the
-/// source may be empty.
-const UNKNOWN_CHUNK_BYTES: usize = 64 << 10;
 /// The unit in bytes in which [`Holes::OfZeros`] searches for zeros. Most filesystems report holes
 /// in this unit, and cp(1) and tar(1) search for them in it.
 const HOLE_BYTES: usize = 4096;
@@ -41,17 +38,31 @@ pub(super) enum Holes {
     OfZeros,
 }
 
-/// Copies the contents of `source` into `file`. `holes` says which ranges become holes, and `tally`
-/// counts the copied bytes.
+/// The memory of one chunk. One is enough for all files of a run: to allocate and zero it for each
+/// file would take longer than to copy a small file.
+#[derive(Default)]
+pub(super) struct ChunkBuffer(Vec<u8>);
+
+impl ChunkBuffer {
+    fn bytes(&mut self) -> &mut [u8] {
+        self.0.resize(CHUNK_BYTES, 0);
+        &mut self.0
+    }
+}
+
+/// Copies the contents of `source` into `file`, by way of `buffer`. `holes` says which ranges become
+/// holes, and `tally` counts the copied bytes.
 pub(super) fn copy<S: Source>(
     file: &File,
     source: &S,
+    buffer: &mut ChunkBuffer,
     holes: Holes,
     tally: &Tally,
 ) -> Result<(), WriteFailure> {
+    let buffer = buffer.bytes();
     let read = match holes {
-        Holes::OfSource => copy_ranges(file, source, tally)?,
-        Holes::OfZeros => copy_chunks(file, source, tally)?,
+        Holes::OfSource => copy_ranges(file, source, buffer, tally)?,
+        Holes::OfZeros => copy_chunks(file, source, buffer, tally)?,
     };
     let length = source.length().unwrap_or(read);
     if file.metadata().size < length {
@@ -62,15 +73,19 @@ pub(super) fn copy<S: Source>(
 
 /// Copies the ranges in which the source has data. Returns the offset in bytes at which the copy
 /// ended. If the length of the source was unknown, this offset is the length.
-fn copy_ranges<S: Source>(file: &File, source: &S, tally: &Tally) -> Result<u64, WriteFailure> {
+fn copy_ranges<S: Source>(
+    file: &File,
+    source: &S,
+    buffer: &mut [u8],
+    tally: &Tally,
+) -> Result<u64, WriteFailure> {
     let end = source.length().unwrap_or(u64::MAX);
-    let mut buffer = vec![0; chunk_bytes(source, UNKNOWN_CHUNK_BYTES)];
     let mut offset = 0;
     while let Some(range) = source.data_after(offset).map_err(WriteFailure::Source)? {
         offset = range.start;
         while offset < range.end.min(end) {
             interrupt::check().map_err(WriteFailure::All)?;
-            let bytes = read_chunk(source, offset, range.end.min(end), &mut buffer)?;
+            let bytes = read_chunk(source, offset, range.end.min(end), buffer)?;
             if bytes.is_empty() {
                 return Ok(offset);
             }
@@ -89,10 +104,14 @@ fn copy_ranges<S: Source>(file: &File, source: &S, tally: &Tally) -> Result<u64,
 /// Copies all contents except zeros, chunk by chunk. Chunks in which the source has no data are not
 /// read. Returns the offset in bytes at which the copy ended. If the length of the source was
 /// unknown, this offset is the length.
-fn copy_chunks<S: Source>(file: &File, source: &S, tally: &Tally) -> Result<u64, WriteFailure> {
+fn copy_chunks<S: Source>(
+    file: &File,
+    source: &S,
+    buffer: &mut [u8],
+    tally: &Tally,
+) -> Result<u64, WriteFailure> {
     let length = source.length();
     let end = length.unwrap_or(u64::MAX);
-    let mut buffer = vec![0; chunk_bytes(source, CHUNK_BYTES)];
     let (mut offset, mut data) = (0, 0..0);
     while offset < end {
         if length.is_some() && data.end <= offset {
@@ -104,7 +123,7 @@ fn copy_chunks<S: Source>(file: &File, source: &S, tally: &Tally) -> Result<u64,
             let first = data.start - data.start % CHUNK_BYTES as u64;
             offset = offset.max(first);
         }
-        let bytes = read_chunk(source, offset, end, &mut buffer)?;
+        let bytes = read_chunk(source, offset, end, buffer)?;
         if bytes.is_empty() {
             return Ok(offset);
         }
@@ -112,14 +131,6 @@ fn copy_chunks<S: Source>(file: &File, source: &S, tally: &Tally) -> Result<u64,
         offset += bytes.len() as u64;
     }
     Ok(offset)
-}
-
-/// Returns the size of the read buffer in bytes: no larger than the source, or `of_unknown` if the
-/// length of the source is unknown.
-fn chunk_bytes<S: Source>(source: &S, of_unknown: usize) -> usize {
-    source.length().map_or(of_unknown, |length| {
-        CHUNK_BYTES.min(usize::try_from(length).unwrap_or(CHUNK_BYTES)).max(1)
-    })
 }
 
 /// Fills the buffer with contents from `offset` on, up to `end` (I1). Fails if the length of the
