@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::report::Report;
 
 /// The Debian packages of the programs that the tests call or use as oracles.
-const PACKAGES: [&str; 26] = [
+const PACKAGES: [&str; 27] = [
     "acl",
     "attr",
     "bzip2",
@@ -18,6 +18,7 @@ const PACKAGES: [&str; 26] = [
     "git",
     "kmod",
     "libarchive-tools",
+    "libnfs-utils",
     "lz4",
     "musl-tools",
     "ovmf",

@@ -23,6 +23,7 @@ mod parsing;
 mod policy;
 mod quota;
 mod scan;
+mod serve;
 mod shell;
 mod structures;
 pub(crate) mod suggestions;
@@ -62,6 +63,7 @@ pub(crate) use quota::{
     QuotaSetArguments, QuotaTypeOptions,
 };
 pub(crate) use scan::{ScanArguments, ScanFormat, ScanKey};
+pub(crate) use serve::{NfsArguments, ServeArguments, ServeProtocol};
 pub(crate) use shell::{CompleteArguments, CompletionsArguments, ManArguments, ManFormat};
 pub(crate) use structures::{DumpArguments, DumpBtree, DumpStructure, LogArguments};
 pub(crate) use volume::{
@@ -153,6 +155,7 @@ pub(crate) enum Command {
     Umount(UmountArguments),
     Mounts(MountsArguments),
     Stats(StatsArguments),
+    Serve(ServeArguments),
     Scan(Box<ScanArguments>),
     Diff(Box<DiffArguments>),
     #[cfg(feature = "bench")]

@@ -71,6 +71,7 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Mounts(arguments) => Ok(mount::mounts::open(arguments)),
         Command::Complete(arguments) => Ok(shell::complete::open(&arguments)),
         Command::Stats(arguments) => mount::stats::open(arguments),
+        Command::Serve(arguments) => mount::nfs::open(arguments, options),
         #[cfg(feature = "bench")]
         Command::Bench(arguments) => bench::open(*arguments),
     }

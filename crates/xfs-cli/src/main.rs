@@ -24,7 +24,7 @@
 //!            walk: a walk of a tree that changes during the walk
 //! volume/    mkfs build growfs shrink label uuid fstrim zap recover repair metadump mdrestore
 //! quota/     quota: report check set project
-//! mount/     mount run umount mounts stats
+//! mount/     mount run umount mounts stats serve
 //!            background: the start of the serving process; users: processes that use a mount;
 //!            serve: the serving process; helper: calls by mount(8); predecessor: the last server
 //! shell/     complete completions man

@@ -1,4 +1,4 @@
-//! The commands that serve a volume through FUSE, and the commands about running mounts.
+//! The commands that serve a volume through FUSE or NFS, and the commands about running mounts.
 
 mod background;
 mod damaged;
@@ -6,6 +6,7 @@ pub(crate) mod helper;
 #[expect(clippy::module_inception, reason = "the file of a command bears its name")]
 pub(crate) mod mount;
 pub(crate) mod mounts;
+pub(crate) mod nfs;
 pub(crate) mod predecessor;
 pub(crate) mod process;
 pub(crate) mod run;

@@ -104,6 +104,11 @@ const COMMANDS: &[SharedOptions] = &[
     SharedOptions { commands: &["mount"], hidden: &["live", "image"], json: Json::Result },
     // Its output is that of the program that it runs.
     SharedOptions { commands: &["run"], hidden: &["live", "image"], json: Json::Own },
+    SharedOptions {
+        commands: &["serve"],
+        hidden: &["live", "image", "sandbox"],
+        json: Json::Result,
+    },
     SharedOptions { commands: &["umount", "stats"], hidden: OF_IMAGES, json: Json::Result },
     SharedOptions {
         commands: &["mounts", "completions", "man"],

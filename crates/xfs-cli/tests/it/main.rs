@@ -53,6 +53,7 @@ mod salvage;
 mod sandbox;
 mod scanning;
 mod schema;
+mod serving;
 mod streams;
 mod terminals;
 mod torn_logs;

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use crate::changing::VolumeDir;
 
 /// The beginnings of examples that do not run here, because they need a mount.
-const NOT_RUN: [&str; 4] =
-    ["ferroxfs mount ", "ferroxfs run ", "ferroxfs umount ", "ferroxfs stats "];
+const NOT_RUN: [&str; 5] =
+    ["ferroxfs mount ", "ferroxfs run ", "ferroxfs umount ", "ferroxfs stats ", "ferroxfs serve "];
 
 /// Returns the command lines in the examples section of a man page, without the escapes of roff.
 fn examples(page: &str) -> Vec<String> {

@@ -526,6 +526,21 @@ pub(super) static EXAMPLES: &[ManualEntry] = &[
         &["ferroxfs-mount(1)"],
     ),
     entry(
+        "serve",
+        &[
+            ("ferroxfs serve nfs disk.img", "let NFS clients read it, at nfs://127.0.0.1:2049/"),
+            (
+                "ferroxfs serve nfs --write --listen 127.0.0.1:0 disk.img",
+                "let them change it, at a free port",
+            ),
+            (
+                "ferroxfs serve nfs --act-as nobody:nogroup disk.img",
+                "with the rights of one user for all clients",
+            ),
+        ],
+        &["ferroxfs-mount(1)", "nfs(5)"],
+    ),
+    entry(
         "scan",
         &[
             ("ferroxfs scan -o inodes.parquet disk.img", "write a row for each inode"),

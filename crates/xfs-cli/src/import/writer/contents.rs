@@ -50,7 +50,7 @@ impl ChunkBuffer {
     }
 }
 
-/// Copies the contents of `source` into `file`, by way of `buffer`. `holes` says which ranges become
+/// Copies the contents of `source` into `file`, through `buffer`. `holes` says which ranges become
 /// holes, and `tally` counts the copied bytes.
 pub(super) fn copy<S: Source>(
     file: &File,
