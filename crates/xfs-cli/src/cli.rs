@@ -62,7 +62,7 @@ pub(crate) use quota::{
     QuotaArguments, QuotaCheckArguments, QuotaCommand, QuotaProjectArguments, QuotaReportOptions,
     QuotaSetArguments, QuotaTypeOptions,
 };
-pub(crate) use scan::{ScanArguments, ScanFormat, ScanKey};
+pub(crate) use scan::{ScanArguments, ScanFormat, ScanHash, ScanKey};
 pub(crate) use serve::{NfsArguments, ServeArguments, ServeProtocol};
 pub(crate) use shell::{CompleteArguments, CompletionsArguments, ManArguments, ManFormat};
 pub(crate) use structures::{DumpArguments, DumpBtree, DumpStructure, LogArguments};

@@ -14,7 +14,7 @@
 //!
 //! # Invariants
 //!
-//! - **I1** The memory for a call is bounded by [`record::MOST_BYTES`], whatever lengths it claims.
+//! - **I1** The memory for a call is bounded by `record::MOST_BYTES`, whatever lengths it claims.
 //! - **I2** The reply to a change is sent when the change is durable, unless the options say that
 //!   changes may wait ([`NfsOptions::waits`]).
 //! - **I3** A file handle names one file of one volume for ever. A handle of a removed file is

@@ -33,7 +33,13 @@ fn find(list: &str, client: SocketAddr, server: SocketAddr) -> Option<u32> {
 /// Returns an address as the kernel prints it: the words of the IP address in the byte order of the
 /// machine.
 fn shown(address: SocketAddr) -> String {
-    let word = |bytes: &[u8; 4]| format!("{:08X}", u32::from_ne_bytes(*bytes));
+    let word = |bytes: &[u8; 4]| {
+        let mut bytes = *bytes;
+        if cfg!(target_endian = "little") {
+            bytes.reverse();
+        }
+        format!("{:08X}", u32::from_be_bytes(bytes))
+    };
     let ip = match address.ip() {
         IpAddr::V4(ip) => word(&ip.octets()),
         IpAddr::V6(ip) => ip.octets().as_chunks().0.iter().map(word).collect(),

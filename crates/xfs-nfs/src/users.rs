@@ -1,7 +1,7 @@
 //! The user of a call.
 //!
 //! NFS with AUTH_SYS (RFC 5531, appendix A) has no authentication: the client says who its user is.
-//! So a server must choose its clients ([`owner`](crate::owner)), or give all of them the rights
+//! So a server must choose its clients (`owner`), or give all of them the rights
 //! of one user.
 
 use ferroxfs::{Credentials, Volume};

@@ -8,6 +8,7 @@ use xfs_format::inode::{ExtendedFlags, FileType};
 
 use crate::accounting::AccountPart;
 use crate::batch::{Batch, Link, RowItem};
+use crate::hashing::Hashing;
 use crate::memory::{Memory, SpillRange};
 use crate::output::{Encoding, Fact, OutputPiece, RowEncoder, Rows};
 use crate::paths::{DirectoryTable, NoPath, PathWriter};
@@ -35,6 +36,8 @@ pub(crate) struct EmitContext<'a> {
     /// summary is needed.
     pub(crate) summary_now: Option<i64>,
     pub(crate) accounts: &'a [AccountBy],
+    /// The hashes of contents. `None` if there is no column for them.
+    pub(crate) hashing: Option<Hashing<'a>>,
 }
 
 /// A part of the encoded output of some batches: rows in memory, or rows that were written to the
@@ -97,6 +100,10 @@ impl<'a> Emitter<'a> {
             let (group, batch, mut found) = batch?;
             for row in &batch.rows {
                 self.collect_names(row, &batch, &mut found);
+                let hash = match &context.hashing {
+                    None => None,
+                    Some(hashing) => hashing.hash(row, &mut found)?,
+                };
                 let view = RowView {
                     row,
                     ag: group.0,
@@ -104,6 +111,7 @@ impl<'a> Emitter<'a> {
                     paths: &self.paths,
                     parents: &self.parents,
                     is_orphan: self.writer.is_some() && self.paths.is_empty(),
+                    hash: hash.as_deref(),
                     symlink: find_symlink(&batch, row),
                     xattrs: &self.xattrs,
                     realtime_fs_blocks: find_realtime_blocks(&batch, row),

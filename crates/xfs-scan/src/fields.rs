@@ -66,6 +66,9 @@ pub enum Field {
     /// Name of the owning group, from the table of group names that the caller gives. Left out
     /// unless there is a table.
     Group,
+    /// Hash of the contents of a regular file, with its kind: `head:` or `sha256:` and 64
+    /// hexadecimal digits. Left out unless the caller gives a hasher.
+    Hash,
     /// Target of a symbolic link. Left out unless it is requested by name.
     Symlink,
     /// Names of extended attributes, with their namespaces. Left out unless they are requested by
@@ -81,7 +84,7 @@ pub enum Field {
 
 impl Field {
     /// All columns, in the order of the output.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::VolumeUuid,
         Self::VolumeLabel,
         Self::Ino,
@@ -110,6 +113,7 @@ impl Field {
         Self::Flags2,
         Self::Owner,
         Self::Group,
+        Self::Hash,
         Self::Symlink,
         Self::Xattrs,
         Self::Paths,
@@ -149,6 +153,7 @@ impl Field {
             Self::Flags2 => "flags2",
             Self::Owner => "owner",
             Self::Group => "group",
+            Self::Hash => "hash",
             Self::Symlink => "symlink",
             Self::Xattrs => "xattrs",
             Self::Paths => "paths",
@@ -244,7 +249,8 @@ impl Fields {
 }
 
 /// The columns that must be requested by name.
-const ON_REQUEST: [Field; 7] = [
+const ON_REQUEST: [Field; 8] = [
+    Field::Hash,
     Field::Symlink,
     Field::Xattrs,
     Field::RealtimeBlocks,
@@ -255,7 +261,8 @@ const ON_REQUEST: [Field; 7] = [
 ];
 
 /// Selects all columns except those that must be requested by name: symlink targets, attribute
-/// names, the space in the realtime section, the names of owners, and the directories of paths.
+/// names, the space in the realtime section, the names of owners, hashes, and the directories of
+/// paths.
 impl Default for Fields {
     fn default() -> Self {
         let all: Self = Field::ALL.into_iter().collect();

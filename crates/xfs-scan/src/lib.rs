@@ -17,6 +17,7 @@ mod emit;
 mod error;
 mod fields;
 mod finding;
+mod hashing;
 mod links;
 mod memory;
 mod options;
@@ -45,6 +46,7 @@ pub use diff::{ScanFile, ScanFileError};
 pub use error::ScanError;
 pub use fields::{Field, Fields};
 pub use finding::{Finding, FindingCode};
+pub use hashing::{ContentsHasher, HashFailure, Hashed};
 pub use options::{AccountBy, DEFAULT_MEMORY_BYTES, Format, Progress, ScanOptions, Spill};
 #[cfg(feature = "arrow")]
 pub use output::arrow_schema;

@@ -329,6 +329,8 @@ pub struct RowView<'a> {
     pub parents: &'a [ParentDirectory],
     /// Whether no path leads to the inode. `false` if paths were not requested.
     pub is_orphan: bool,
+    /// The hash of the contents. `None` if the inode has none.
+    pub hash: Option<&'a str>,
     /// The target of the symbolic link. `None` if the target was not requested, or the inode is of
     /// another type.
     pub symlink: Option<&'a [u8]>,

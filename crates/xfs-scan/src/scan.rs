@@ -17,6 +17,7 @@ use xfs_sync::{AtomicU64, Mutex, Volume};
 use crate::accounting::{Account, Accounts};
 use crate::batch::Batch;
 use crate::emit::{EmitContext, Emitted, EmittedPart, Emitter};
+use crate::hashing::{FileSizes, Hashed, Hashing, sizes_of};
 use crate::links::{LinkBuckets, LinkRuns, UnitLinks};
 use crate::memory::{Memory, StoredBatch};
 use crate::options::{Progress, ScanOptions};
@@ -136,8 +137,11 @@ struct ScanRun<'a, 'w> {
 }
 
 impl ScanRun<'_, '_> {
-    fn needs_paths(&self) -> bool {
+    /// Returns whether all rows must be read before the first one is emitted. Hashes need the sizes
+    /// of all files.
+    fn needs_paths(&self, source: &ScanSource) -> bool {
         self.options.fields.needs_paths()
+            || source.hasher.is_some()
             || self.options.summary
             || !self.options.accounts.is_empty()
     }
@@ -154,7 +158,7 @@ impl ScanRun<'_, '_> {
         let plan = Plan::read(source, &self.pool, &mut findings)?;
         memory.reserve_table(plan.memory_bytes())?;
         self.inodes_total += plan.inodes();
-        let needs_paths = self.needs_paths();
+        let needs_paths = self.needs_paths(source);
         let scope = ScannedVolume {
             source,
             plan: &plan,
@@ -201,13 +205,14 @@ impl ScanRun<'_, '_> {
     /// Reads all units, then determines the paths of directories, then emits the rows with their
     /// paths.
     fn scan_with_paths(&mut self, scope: &ScannedVolume<'_>) -> Result<(), ScanError> {
-        let (mut waiting, links) = self.read_units(scope)?;
+        let (mut waiting, links, sizes) = self.read_units(scope)?;
         if scope.selection.entries {
             waiting = self.join_links(scope, waiting, links)?;
         }
         let parts = waiting.iter_mut().map(|unit| std::mem::take(&mut unit.directories));
         let table = DirectoryTable::new(parts.collect(), scope.source.root.0);
-        let context = self.context(scope.source, scope.memory, Some(&table));
+        let mut context = self.context(scope.source, scope.memory, Some(&table));
+        context.hashing = scope.source.hasher.as_ref().map(|source| Hashing { source, sizes });
         let units = scope.plan.units();
         let waiting = units.iter().map(|unit| unit.group).zip(waiting);
         let pieces = into_pieces(waiting, self.units_per_piece());
@@ -265,10 +270,13 @@ impl ScanRun<'_, '_> {
     fn read_units(
         &mut self,
         scope: &ScannedVolume<'_>,
-    ) -> Result<(Vec<StoredUnit>, Vec<LinkBuckets>), ScanError> {
+    ) -> Result<(Vec<StoredUnit>, Vec<LinkBuckets>, FileSizes), ScanError> {
         let units = scope.plan.units();
         let links = Mutex::<_, Volume>::new(Vec::new());
         let mut waiting = Vec::with_capacity(units.len());
+        let counts_sizes =
+            scope.source.hasher.as_ref().is_some_and(|it| it.hashed == Hashed::Repeated);
+        let mut sizes = FileSizes::default();
         let Self { options, pool, report, inodes_read, inodes_total, .. } = self;
         pool.run(
             units.len(),
@@ -290,16 +298,19 @@ impl ScanRun<'_, '_> {
                 } else {
                     DirectoryPart::default()
                 };
-                Ok((count, StoredUnit { rows: scope.memory.store(batch)?, findings, directories }))
+                let sizes = if counts_sizes { sizes_of(&batch) } else { Vec::new() };
+                let rows = scope.memory.store(batch)?;
+                Ok((count, sizes, StoredUnit { rows, findings, directories }))
             },
-            |_, (count, unit)| {
+            |_, (count, file_sizes, unit)| {
+                sizes.add(&file_sizes, scope.memory)?;
                 *inodes_read += count;
                 report_progress(options, *inodes_read, report.inodes, *inodes_total);
                 waiting.push(unit);
                 Ok(())
             },
         )?;
-        Ok((waiting, links.into_inner()))
+        Ok((waiting, links.into_inner(), sizes))
     }
 
     /// Adds directory entries to the rows of the inodes that they name.
@@ -352,6 +363,7 @@ impl ScanRun<'_, '_> {
             directories,
             summary_now: self.summary_now,
             accounts: &self.options.accounts,
+            hashing: None,
         }
     }
 

@@ -6,6 +6,7 @@ use xfs_buffer::BufferCache;
 use xfs_format::features::IncompatFeatures;
 use xfs_format::{Geometry, InodeNumber, Superblock};
 
+use crate::hashing::{ContentsHasher, Hashed, SourceHasher};
 use crate::row::{LogView, OwnerNames, VolumeLabel};
 
 /// A volume to scan: its device and geometry, and the inode numbers in its superblock.
@@ -19,6 +20,8 @@ pub struct ScanSource {
     pub(crate) internal: Vec<u64>,
     /// The names of users and groups, for the columns `owner` and `group`.
     pub(crate) names: Option<Arc<OwnerNames>>,
+    /// The hasher, for the column `hash`.
+    pub(crate) hasher: Option<SourceHasher>,
 }
 
 impl ScanSource {
@@ -38,6 +41,7 @@ impl ScanSource {
             root: superblock.root_inode,
             internal: internal.filter(|inode| !inode.is_null()).map(|inode| inode.0).collect(),
             names: None,
+            hasher: None,
         }
     }
 
@@ -45,6 +49,13 @@ impl ScanSource {
     #[must_use]
     pub fn with_names(mut self, names: Arc<OwnerNames>) -> Self {
         self.names = Some(names);
+        self
+    }
+
+    /// Sets the hasher for the column `hash`, and the files that it gets.
+    #[must_use]
+    pub fn with_hasher(mut self, hasher: Arc<dyn ContentsHasher>, hashed: Hashed) -> Self {
+        self.hasher = Some(SourceHasher { hasher, hashed });
         self
     }
 

@@ -43,8 +43,8 @@ pub(crate) struct ScanArguments {
     #[arg(long, value_name = "BYTES", value_parser = crate::text::size::parse)]
     pub(crate) memory: Option<u64>,
     /// Only these fields, separated by commas. By default a table shows the fields that fit the
-    /// terminal, and the other formats all fields except symlink, xattrs, rt_blocks, owner and
-    /// group; Parquet also has the fields parents and parent_generations, which diff needs
+    /// terminal, and the other formats all fields except symlink, xattrs, rt_blocks, hash, owner
+    /// and group; Parquet also has the fields parents and parent_generations, which diff needs
     #[arg(long, value_name = "FIELD", value_delimiter = ',')]
     pub(crate) fields: Vec<String>,
     /// Add the column `owner`: the names of users from this file, such as /etc/passwd; --by owner
@@ -58,6 +58,11 @@ pub(crate) struct ScanArguments {
     /// image
     #[arg(long, conflicts_with_all = ["passwd", "group"])]
     pub(crate) passwd_from_image: bool,
+    /// Add the column `hash`. With head, the SHA-256 of the first and the last 64 KiB of those
+    /// files whose size another file of the volume has too: files with other hashes differ. With
+    /// full, the SHA-256 of every file. Empty files have no hash
+    #[arg(long, value_name = "KIND", value_enum, conflicts_with_all = ["summary", "damaged"])]
+    pub(crate) hash: Option<ScanHash>,
     /// Add accounting rows, with shared blocks counted once
     #[arg(long, value_name = "KEY", value_enum)]
     pub(crate) by: Option<ScanKey>,
@@ -91,6 +96,15 @@ pub(crate) enum ScanFormat {
     Csv,
     /// Apache Parquet, one row for each inode.
     Parquet,
+}
+
+/// The contents that `--hash` reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ScanHash {
+    /// The first and the last 64 KiB of files whose size occurs more than once.
+    Head,
+    /// The whole contents of all files.
+    Full,
 }
 
 /// The key of the accounting rows.

@@ -2,6 +2,7 @@
 
 mod damaged;
 mod dataset;
+mod hashes;
 mod owners;
 
 use std::env;
@@ -11,11 +12,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use xfs_scan::{
-    AccountBy, FactsFormat, Field, Fields, Format, Header, ScanError, ScanOptions, ScanReport,
-    ScanSource, Spill, Summary, scan,
+    AccountBy, FactsFormat, Field, Fields, Format, Hashed, Header, ScanError, ScanOptions,
+    ScanReport, ScanSource, Spill, Summary, scan,
 };
 
-use crate::cli::{GlobalOptions, ScanArguments, ScanFormat, ScanKey};
+use crate::cli::{GlobalOptions, ScanArguments, ScanFormat, ScanHash, ScanKey};
 use crate::damaged::volume::DamagedImage;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -33,6 +34,7 @@ use crate::terminal::progress::ProgressStderr;
 use crate::terminal::tally::{SummaryWhen, Tally, Work};
 use crate::text::time::Clock;
 use dataset::Dataset;
+use hashes::VolumeHasher;
 use owners::OwnerTables;
 
 struct Scan {
@@ -44,6 +46,7 @@ struct Scan {
     /// The time at which the command began, in nanoseconds since 1970.
     began: i64,
     owners: OwnerTables,
+    hash: Option<ScanHash>,
 }
 
 /// The open images, and how they are read: as sound volumes or as damaged ones.
@@ -102,6 +105,14 @@ pub(crate) fn open(
     }
     let owners = OwnerTables::open(arguments)?;
     scan_options.fields = owners.select(scan_options.fields)?;
+    scan_options.fields = match (arguments.hash, scan_options.fields.contains(Field::Hash)) {
+        (Some(_), _) => scan_options.fields.with(Field::Hash),
+        (None, false) => scan_options.fields,
+        (None, true) => {
+            return Err(Failure::usage("scan: the field hash needs --hash")
+                .hint("--hash head, or --hash full"));
+        }
+    };
     if format == Format::Parquet && output.is_none() && io::stdout().is_terminal() {
         return Err(Failure::usage("scan: Parquet cannot be written to a terminal")
             .hint("name a file with -o FILE"));
@@ -139,7 +150,16 @@ pub(crate) fn open(
     }
     let began = i64::try_from(Clock::open().now().total_nanoseconds()).unwrap_or_default();
     let options = scan_options;
-    Ok(Box::new(Scan { images, output, facts, format, options, began, owners }))
+    Ok(Box::new(Scan {
+        images,
+        output,
+        facts,
+        format,
+        options,
+        began,
+        owners,
+        hash: arguments.hash,
+    }))
 }
 
 fn scan_options(arguments: &ScanArguments) -> Result<ScanOptions, Failure> {
@@ -213,7 +233,7 @@ impl Run for Scan {
     }
 
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let Self { images, output, facts, format, mut options, began, owners } = *self;
+        let Self { images, output, facts, format, mut options, began, owners, hash } = *self;
         if console.is_json() && output.is_none() && !options.summary {
             return Err(Failure::usage("scan: --json needs -o or --summary")
                 .hint("--format ndjson prints rows as JSON"));
@@ -229,7 +249,7 @@ impl Run for Scan {
         let mut is_only_doubtful = false;
         let report = match images {
             Images::Sound(images) => {
-                let sources = sources(&images, &owners, console)?;
+                let sources = sources(&images, &owners, hash, console)?;
                 let tally = begin(&options, output.is_some(), console);
                 let counted = Arc::clone(&tally);
                 options.progress = Some(Arc::new(move |progress: xfs_scan::Progress| {
@@ -274,15 +294,27 @@ impl Run for Scan {
 fn sources(
     images: &[Image],
     owners: &OwnerTables,
+    hash: Option<ScanHash>,
     console: &mut Console,
 ) -> Result<Vec<ScanSource>, Failure> {
     let mut sources = Vec::new();
     for image in images {
         let volume = image.volume(console)?;
         let source = ScanSource::from(volume.inner());
-        sources.push(match owners.names(&volume)? {
+        let source = match owners.names(&volume)? {
             Some(names) => source.with_names(names),
             None => source,
+        };
+        sources.push(match hash {
+            None => source,
+            Some(kind) => {
+                let volume = volume.inner().clone();
+                let hashed = match kind {
+                    ScanHash::Head => Hashed::Repeated,
+                    ScanHash::Full => Hashed::All,
+                };
+                source.with_hasher(Arc::new(VolumeHasher { volume, kind }), hashed)
+            }
         });
     }
     Ok(sources)

@@ -25,6 +25,7 @@ mod editing;
 mod errors;
 mod extraction;
 mod first_contact;
+mod hashes;
 mod hints;
 mod importing;
 mod incomplete;

@@ -47,7 +47,7 @@ fn fields_are_named_when_one_is_wrong() {
     check(
         &["scan", "image", "--fields", "ino,colour"],
         &expect![[r#"
-            ! ferroxfs: scan: unknown field colour; the fields are volume_uuid, volume_label, ino, generation, ag, type, mode, nlink, uid, gid, project_id, size, blocks, rt_blocks, atime, mtime, ctime, btime, extents, attr_extents, xflags, rdev, change_count, lsn, flags, flags2, owner, group, symlink, xattrs, paths, parents, parent_generations
+            ! ferroxfs: scan: unknown field colour; the fields are volume_uuid, volume_label, ino, generation, ag, type, mode, nlink, uid, gid, project_id, size, blocks, rt_blocks, atime, mtime, ctime, btime, extents, attr_extents, xflags, rdev, change_count, lsn, flags, flags2, owner, group, hash, symlink, xattrs, paths, parents, parent_generations
             exit 2
         "#]],
     );

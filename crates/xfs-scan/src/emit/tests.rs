@@ -44,6 +44,7 @@ fn long_rows_are_spilled() {
         encoding: Some(&encoding),
         directories: None,
         summary_now: None,
+        hashing: None,
         accounts: &[],
     };
     let batch = long_targets(700, 60_000);

@@ -67,6 +67,7 @@ pub(super) struct RowColumns {
     symlinks: Symlinks,
     owners: StringBuilder,
     groups: StringBuilder,
+    hashes: StringBuilder,
     parents: Parents,
     /// Number of bytes of names in the rows.
     name_bytes: usize,
@@ -84,6 +85,7 @@ impl RowColumns {
             symlinks: Symlinks::default(),
             owners: StringBuilder::new(),
             groups: StringBuilder::new(),
+            hashes: StringBuilder::new(),
             parents: Parents::default(),
             name_bytes: 0,
         }
@@ -112,6 +114,9 @@ impl RowColumns {
         }
         if fields.contains(Field::Group) {
             self.groups.append_option(view.group());
+        }
+        if fields.contains(Field::Hash) {
+            self.hashes.append_option(view.hash);
         }
         self.parents.push(fields, view);
         self.name_bytes += view.paths.byte_length() + view.xattrs.byte_length();
@@ -166,6 +171,7 @@ impl RowColumns {
             ArrowColumn::Orphan => Arc::new(BooleanArray::from(inodes.orphans.clone())),
             ArrowColumn::Inode(Field::Owner) => Arc::new(self.owners.finish()),
             ArrowColumn::Inode(Field::Group) => Arc::new(self.groups.finish()),
+            ArrowColumn::Inode(Field::Hash) => Arc::new(self.hashes.finish()),
             ArrowColumn::Inode(Field::Parents) => Arc::new(self.parents.numbers.finish()),
             ArrowColumn::Inode(Field::ParentGenerations) => {
                 Arc::new(self.parents.generations.finish())
@@ -335,6 +341,7 @@ impl InodeRows {
             | Field::VolumeLabel
             | Field::Owner
             | Field::Group
+            | Field::Hash
             | Field::Symlink
             | Field::Xattrs
             | Field::Paths

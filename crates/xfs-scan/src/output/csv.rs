@@ -152,6 +152,7 @@ fn push_cell(out: &mut Vec<u8>, field: Field, view: &RowView<'_>) {
         Field::Flags2 => push_number(out, row.flags2),
         Field::Owner => push_text(out, view.owner().unwrap_or_default().as_bytes()),
         Field::Group => push_text(out, view.group().unwrap_or_default().as_bytes()),
+        Field::Hash => push_text(out, view.hash.unwrap_or_default().as_bytes()),
         Field::Symlink => push_symlink(out, view.symlink.unwrap_or_default()),
         Field::Xattrs => {
             push_array(out, texts(view.xattrs), json::push_string);

@@ -131,6 +131,12 @@ impl NdjsonEncoder {
     }
 
     fn names(&mut self, view: &RowView<'_>) {
+        if self.fields.contains(Field::Hash)
+            && let Some(hash) = view.hash
+        {
+            self.out.extend_from_slice(b",\"hash\":");
+            push_string(&mut self.out, hash);
+        }
         if self.fields.contains(Field::Symlink)
             && let Some(target) = view.symlink
         {

@@ -152,6 +152,7 @@ fn cell_text(field: Field, view: &RowView<'_>) -> String {
         Field::Flags2 => format!("{:#x}", row.flags2),
         Field::Owner => escaped(view.owner()),
         Field::Group => escaped(view.group()),
+        Field::Hash => escaped(view.hash),
         Field::Parents => joined(view.parents_in_columns().map(|parent| parent.ino)),
         Field::ParentGenerations => {
             joined(view.parents_in_columns().map(|parent| u64::from(parent.generation)))

@@ -62,6 +62,7 @@ fn push_inode(encoder: &mut dyn RowEncoder, row: &Row, paths: &[&[u8]], symlink:
         block_units_log: 3,
         paths: &list(paths),
         is_orphan: paths.is_empty(),
+        hash: symlink.is_none().then_some("head:00ff"),
         symlink,
         xattrs: &list(&[b"user.a", b"user.\xff"]),
         realtime_fs_blocks: 1,
@@ -131,10 +132,10 @@ fn ndjson() {
         expect![[r#"
             {"row":"scan","schema_version":2,"scan_time":1700000000000000000}
             {"row":"volume","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\""}
-            {"row":"inode","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\"","ino":131,"generation":77,"ag":0,"type":"file","mode":33188,"nlink":2,"uid":1000,"gid":100,"project_id":5,"size":4097,"blocks":16,"rt_blocks":8,"atime":-999999995,"mtime":1700000000000000001,"ctime":0,"btime":10000000000000000000,"extents":1,"attr_extents":0,"xflags":2147483648,"rdev":0,"change_count":12,"lsn":12884901928,"flags":16,"flags2":24,"owner":"ada","xattrs":["user.a"],"xattrs_bytes":["dXNlci7/"],"paths":["/a","/d/\\"b\\"\
+            {"row":"inode","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\"","ino":131,"generation":77,"ag":0,"type":"file","mode":33188,"nlink":2,"uid":1000,"gid":100,"project_id":5,"size":4097,"blocks":16,"rt_blocks":8,"atime":-999999995,"mtime":1700000000000000001,"ctime":0,"btime":10000000000000000000,"extents":1,"attr_extents":0,"xflags":2147483648,"rdev":0,"change_count":12,"lsn":12884901928,"flags":16,"flags2":24,"owner":"ada","hash":"head:00ff","xattrs":["user.a"],"xattrs_bytes":["dXNlci7/"],"paths":["/a","/d/\\"b\\"\
             "],"parents":[140,128],"parent_generations":[9,1]}
             {"row":"inode","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\"","ino":132,"generation":77,"ag":0,"type":"symlink","mode":41471,"nlink":2,"uid":1000,"gid":100,"project_id":5,"size":4097,"blocks":16,"rt_blocks":8,"atime":-999999995,"mtime":1700000000000000001,"ctime":0,"btime":10000000000000000000,"extents":1,"attr_extents":0,"xflags":2147483648,"rdev":0,"change_count":12,"lsn":12884901928,"flags":16,"flags2":24,"owner":"ada","symlink":"t","xattrs":["user.a"],"xattrs_bytes":["dXNlci7/"],"paths":[],"paths_bytes":["L/4="],"parents":[140],"parent_generations":[9]}
-            {"row":"inode","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\"","ino":133,"generation":77,"ag":0,"type":"file","mode":33188,"nlink":2,"uid":1000,"gid":100,"project_id":5,"size":4097,"blocks":16,"rt_blocks":8,"atime":-999999995,"mtime":1700000000000000001,"ctime":0,"btime":10000000000000000000,"extents":1,"attr_extents":0,"xflags":2147483648,"rdev":2049,"change_count":12,"lsn":12884901928,"flags":16,"flags2":24,"owner":"ada","xattrs":["user.a"],"xattrs_bytes":["dXNlci7/"],"paths":[],"orphan":true,"parents":[],"parent_generations":[]}
+            {"row":"inode","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\"","ino":133,"generation":77,"ag":0,"type":"file","mode":33188,"nlink":2,"uid":1000,"gid":100,"project_id":5,"size":4097,"blocks":16,"rt_blocks":8,"atime":-999999995,"mtime":1700000000000000001,"ctime":0,"btime":10000000000000000000,"extents":1,"attr_extents":0,"xflags":2147483648,"rdev":2049,"change_count":12,"lsn":12884901928,"flags":16,"flags2":24,"owner":"ada","hash":"head:00ff","xattrs":["user.a"],"xattrs_bytes":["dXNlci7/"],"paths":[],"orphan":true,"parents":[],"parent_generations":[]}
             {"row":"error","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\"","code":"checksum","ino":192,"inode_count":64,"structure":"inode","message":"wrong, \\"quite\\""}
             {"row":"account","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\"","by":"dir","key":128,"inodes":3,"size":5,"blocks":16,"shared_blocks":8,"paths":["/"]}
             {"row":"end","inodes":3,"errors":1,"missing_inodes":64}
@@ -174,11 +175,11 @@ fn csv_has_one_line_per_inode_and_no_others() {
         Format::Csv,
         "all",
         expect![[r#"
-            volume_uuid,volume_label,ino,generation,ag,type,mode,nlink,uid,gid,project_id,size,blocks,rt_blocks,atime,mtime,ctime,btime,extents,attr_extents,xflags,rdev,change_count,lsn,flags,flags2,owner,group,symlink,symlink_bytes,xattrs,xattrs_bytes,paths,more_paths,paths_bytes,orphan,parents,parent_generations
-            00000000-0000-0000-0000-0000000000f0,"a,""label""",131,77,0,file,33188,2,1000,100,5,4097,16,8,-999999995,1700000000000000001,0,10000000000000000000,1,0,2147483648,0,12,12884901928,16,24,ada,,,,"[""user.a""]","[""dXNlci7/""]",/a,"[""/d/\\""b\\""\
+            volume_uuid,volume_label,ino,generation,ag,type,mode,nlink,uid,gid,project_id,size,blocks,rt_blocks,atime,mtime,ctime,btime,extents,attr_extents,xflags,rdev,change_count,lsn,flags,flags2,owner,group,hash,symlink,symlink_bytes,xattrs,xattrs_bytes,paths,more_paths,paths_bytes,orphan,parents,parent_generations
+            00000000-0000-0000-0000-0000000000f0,"a,""label""",131,77,0,file,33188,2,1000,100,5,4097,16,8,-999999995,1700000000000000001,0,10000000000000000000,1,0,2147483648,0,12,12884901928,16,24,ada,,head:00ff,,,"[""user.a""]","[""dXNlci7/""]",/a,"[""/d/\\""b\\""\
             ""]",,false,"[140,128]","[9,1]"
-            00000000-0000-0000-0000-0000000000f0,"a,""label""",132,77,0,symlink,41471,2,1000,100,5,4097,16,8,-999999995,1700000000000000001,0,10000000000000000000,1,0,2147483648,0,12,12884901928,16,24,ada,,t,,"[""user.a""]","[""dXNlci7/""]",,,"[""L/4=""]",false,[140],[9]
-            00000000-0000-0000-0000-0000000000f0,"a,""label""",133,77,0,file,33188,2,1000,100,5,4097,16,8,-999999995,1700000000000000001,0,10000000000000000000,1,0,2147483648,2049,12,12884901928,16,24,ada,,,,"[""user.a""]","[""dXNlci7/""]",,,,true,,
+            00000000-0000-0000-0000-0000000000f0,"a,""label""",132,77,0,symlink,41471,2,1000,100,5,4097,16,8,-999999995,1700000000000000001,0,10000000000000000000,1,0,2147483648,0,12,12884901928,16,24,ada,,,t,,"[""user.a""]","[""dXNlci7/""]",,,"[""L/4=""]",false,[140],[9]
+            00000000-0000-0000-0000-0000000000f0,"a,""label""",133,77,0,file,33188,2,1000,100,5,4097,16,8,-999999995,1700000000000000001,0,10000000000000000000,1,0,2147483648,2049,12,12884901928,16,24,ada,,head:00ff,,,"[""user.a""]","[""dXNlci7/""]",,,,true,,
         "#]],
     );
     check_text(

@@ -53,6 +53,7 @@ fn parents_are_in_the_order_of_the_columns_of_paths() {
         paths: &paths,
         parents: &parents,
         is_orphan: false,
+        hash: None,
         symlink: None,
         xattrs: &ByteList::default(),
         realtime_fs_blocks: 0,

@@ -17,6 +17,7 @@ fn add(summary: &mut Summary, row: Row, path: &str) {
         block_units_log: 3,
         paths: &paths,
         is_orphan: path.is_empty(),
+        hash: None,
         symlink: None,
         xattrs: &ByteList::default(),
         realtime_fs_blocks: 0,

@@ -150,6 +150,7 @@ impl Rows<'_> {
                 block_units_log: geometry.block_log - 9,
                 paths: &paths,
                 is_orphan,
+                hash: None,
                 symlink: symlink.as_deref(),
                 xattrs: &xattrs,
                 realtime_fs_blocks: 0,

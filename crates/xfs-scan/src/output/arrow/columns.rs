@@ -63,6 +63,7 @@ impl ArrowColumn {
                 | Field::Type
                 | Field::Owner
                 | Field::Group
+                | Field::Hash
                 | Field::Symlink => DataType::Utf8,
                 Field::Paths | Field::Xattrs => list(DataType::Utf8),
                 Field::Parents => list(DataType::UInt64),
@@ -80,7 +81,7 @@ impl ArrowColumn {
     pub(crate) fn is_nullable(self) -> bool {
         match self {
             Self::Inode(Field::Atime | Field::Mtime | Field::Ctime | Field::Btime)
-            | Self::Inode(Field::Symlink | Field::Owner | Field::Group)
+            | Self::Inode(Field::Symlink | Field::Owner | Field::Group | Field::Hash)
             | Self::PathsBytes
             | Self::XattrsBytes
             | Self::SymlinkBytes => true,
