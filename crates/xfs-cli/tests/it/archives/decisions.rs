@@ -15,7 +15,7 @@ use crate::changing::VolumeDir;
 
 /// The number of archives. Each of the first 94 has one oddity: archive n and archive n + 47 have
 /// the same one. The others have several.
-const ARCHIVES: usize = 160;
+const ARCHIVES: usize = 110;
 /// The number of archives if the environment variable `FERROXFS_LONG` is set.
 const MANY_ARCHIVES: usize = 320;
 const SEED: u64 = 0x0dd_a2c4;
