@@ -8,6 +8,7 @@
 //! Needs root (the kernel's mount is a contender), `cargo xtask oracles`, and memory or disk space
 //! for two volumes.
 
+mod builders;
 mod check;
 mod commit;
 mod contender;
@@ -48,6 +49,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Benchmark {
+    /// Build images from trees, archives and layers, compared with other image builders
+    Builders(builders::Arguments),
     /// List all inodes of a volume of empty files and of one of small files
     Scan(scan::Arguments),
     /// Compare two volumes, beside rsync -n and diff -rq on the kernel's mounts
@@ -92,6 +95,7 @@ enum Benchmark {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().benchmark {
+        Benchmark::Builders(arguments) => builders::run(&arguments),
         Benchmark::Scan(arguments) => scan::run(&arguments),
         Benchmark::Diff(arguments) => diff::run(&arguments),
         Benchmark::Check(arguments) => check::run(&arguments),

@@ -98,7 +98,7 @@ fn median(costs: &[Cost]) -> Option<Cost> {
 }
 
 /// Removes a file or a tree, if it exists.
-fn clear(path: &Path) -> Result<(), BenchError> {
+pub(crate) fn clear(path: &Path) -> Result<(), BenchError> {
     let removed = match path.symlink_metadata() {
         Err(_) => return Ok(()),
         Ok(metadata) if metadata.is_dir() => std::fs::remove_dir_all(path),
