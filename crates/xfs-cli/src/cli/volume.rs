@@ -92,6 +92,10 @@ pub(crate) struct ShrinkArguments {
     /// The new size of the volume in bytes; the suffixes k, m, g, t are units of 1024
     #[arg(long, value_name = "SIZE", value_parser = crate::text::size::parse)]
     pub(crate) to: Option<u64>,
+    /// Then make the free space that is left read as zeros, as "ferroxfs zap" does, so that copies
+    /// of the image are small
+    #[arg(long)]
+    pub(crate) sparse: bool,
 }
 
 /// Show or change the UUID of a volume

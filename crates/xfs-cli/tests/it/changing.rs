@@ -381,6 +381,27 @@ fn volume_shrinks_with_its_image() {
 }
 
 #[test]
+fn sparse_shrink_gives_free_space_back_to_the_host() {
+    let place = VolumeDir::new();
+    let bytes: Vec<u8> = (0..8 << 20).map(|at: u32| (at % 251) as u8 + 1).collect();
+    place.put("image:/kept", b"contents");
+    place.put("image:/removed", &bytes);
+    place.check(&["rm", "image:/removed"]);
+    let taken = || fs::metadata(place.path("image")).unwrap().blocks() * 512;
+    let before = taken();
+    let said = place.check(&["shrink", "--to", "310m", "--sparse", "image"]);
+    let mut lines = said.lines();
+    assert_eq!(lines.next(), Some("data blocks changed from 81920 to 79360; 0 blocks moved"));
+    assert!(lines.next().unwrap().ends_with(" of free space read as zeros"), "{said}");
+    assert!(before > 8 << 20 && taken() < 1 << 20, "{} of {before}", taken());
+    assert_eq!(place.check(&["cat", "image:/kept"]), "contents");
+    place.check(&["check", "image"]);
+    let shown = place.check(&["shrink", "--to", "305m", "--sparse", "--json", "image"]);
+    let document: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert!(document["zapped_bytes"].as_u64().unwrap() > 200 << 20, "{document}");
+}
+
+#[test]
 fn image_that_cannot_grow_keeps_its_length() {
     let place = VolumeDir::new();
     let image = fs::File::options().write(true).open(place.path("image")).unwrap();
