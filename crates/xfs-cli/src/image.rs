@@ -61,11 +61,13 @@ pub(crate) struct Filling {
     pub(crate) time: Option<Timestamp>,
     /// Whether files may take the blocks that are kept for operations that must not fail.
     pub(crate) takes_pool: bool,
+    /// The types of quota whose usage is counted.
+    pub(crate) quota: QuotaOptions,
 }
 
 impl Filling {
     fn open_options(self) -> OpenOptions {
-        let open = OpenOptions::new().write(true).reserve_pool(!self.takes_pool);
+        let open = OpenOptions::new().write(true).reserve_pool(!self.takes_pool).quota(self.quota);
         match self.time {
             Some(time) => open.fixed_time(time),
             None => open,

@@ -79,6 +79,17 @@ pub(crate) struct MkfsArguments {
     /// volume
     #[arg(long, value_name = "SIZE|PERCENT%")]
     pub(crate) free: Option<String>,
+    /// Count the usage of users, groups and projects while the volume is filled: uquota, gquota,
+    /// pquota, which enforce limits, or uqnoenforce, gqnoenforce, pqnoenforce. The kernel mounts
+    /// the volume with the options of these names and need not count again. "-m uquota" also turns
+    /// quota on for each mount; it needs a metadata directory
+    #[arg(long, value_name = "TYPES", value_delimiter = ',')]
+    pub(crate) quota: Vec<String>,
+    /// Set the limits of an owner, as xfs_quota(8) does: user=ID, group=ID or project=ID, then
+    /// bsoft=SIZE, bhard=SIZE, isoft=N, ihard=N, such as project=42:bhard=10m,ihard=1000. ID 0
+    /// stands for the default limits. The type of the owner is counted, and its limits are enforced
+    #[arg(long = "limit", value_name = "OWNER:LIMITS")]
+    pub(crate) limits: Vec<OsString>,
     #[command(flatten)]
     pub(crate) archive: ArchiveOptions,
     /// Fill the volume from a prototype file, or from a directory: [file=]FILE, atime=,

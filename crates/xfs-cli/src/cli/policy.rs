@@ -34,6 +34,11 @@ pub(crate) struct PolicyOptions {
     /// Label all files for SELinux by this file of contexts
     #[arg(long, value_name = "FILE")]
     pub(crate) selinux_file_contexts: Option<PathBuf>,
+    /// Put DIR of the image, and all files below it, into PROJECT, a number or a name of
+    /// /etc/projid; new files in the directories inherit it. "/=PROJECT" means all files. A file
+    /// with several names gets the project of the first one
+    #[arg(long, value_name = "DIR=PROJECT")]
+    pub(crate) project: Vec<OsString>,
     /// The platform of a container image: OS/ARCHITECTURE[/VARIANT]
     #[arg(long, value_name = "PLATFORM")]
     pub(crate) platform: Option<String>,
@@ -54,6 +59,7 @@ impl PolicyOptions {
             ("--mode", !self.mode.is_empty()),
             ("--mtime", self.mtime.is_some()),
             ("--selinux-file-contexts", self.selinux_file_contexts.is_some()),
+            ("--project", !self.project.is_empty()),
             ("--platform", self.platform.is_some()),
             ("--composefs-objects", self.composefs_objects.is_some()),
         ];

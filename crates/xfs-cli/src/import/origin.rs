@@ -240,7 +240,7 @@ impl ImportOrigin {
             }
             Self::Container(image, options) => {
                 for number in 0..image.layer_count() {
-                    writer.begin_layer();
+                    writer.begin_layer()?;
                     let layer = image.open_layer(number)?;
                     Unpacker::new(directory.clone(), writer, options.keep_directory_symlink)
                         .with_whiteouts()

@@ -1,5 +1,5 @@
 //! The changes that the user asks for while files are copied into an image: which files are copied,
-//! and their owners, modes, times and SELinux labels.
+//! and their owners, modes, times, projects and SELinux labels.
 //!
 //! Owns: the rules, and their order. Does **not** own: setting the properties
 //! ([`ImageWriter`](crate::import::writer::ImageWriter)).
@@ -9,6 +9,7 @@
 
 pub(crate) mod contexts;
 pub(crate) mod filter;
+mod projects;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -25,6 +26,7 @@ use crate::text::mode::{Circumstances, ModeChange};
 use crate::text::owners;
 use contexts::FileContexts;
 use filter::{Filter, PathPattern};
+use projects::Projects;
 
 const TYPE_BITS: u32 = 0o170_000;
 const PERMISSION_BITS: u32 = 0o7777;
@@ -43,6 +45,8 @@ pub(crate) struct Policy {
     /// The time that all files get; `None` if they keep theirs.
     modified: Option<Time>,
     contexts: Option<FileContexts>,
+    /// The projects of trees in the image.
+    pub(crate) projects: Projects,
 }
 
 /// A range of ids of users and groups, and the range to which it is mapped.
@@ -88,6 +92,7 @@ impl Policy {
                 .as_deref()
                 .map_or(Ok(None), |text| parse_time(text, has_latest))?,
             contexts: contexts.transpose()?,
+            projects: Projects::parse(&options.project)?,
         })
     }
 

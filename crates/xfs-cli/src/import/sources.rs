@@ -136,14 +136,16 @@ impl ImportSources {
         for (number, source) in self.sources.into_iter().enumerate() {
             writer.start_source(InodeSpace(number), None);
             if are_layers {
-                writer.begin_layer();
+                filled = writer.begin_layer();
             }
-            filled = source.fill(top, &base, writer);
+            filled = filled.and_then(|()| source.fill(top, &base, writer));
             if filled.is_err() {
                 break;
             }
         }
-        filled.and(writer.seal())
+        filled.and(writer.seal())?;
+        writer.report_missing_projects();
+        Ok(())
     }
 }
 

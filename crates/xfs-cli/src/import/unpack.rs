@@ -268,7 +268,7 @@ impl<'a, 'b> Unpacker<'a, 'b> {
         Ok(found)
     }
 
-    fn walk(&self, parts: &[&[u8]], makes: bool) -> Result<UnpackedDirectory, WriteFailure> {
+    fn walk(&mut self, parts: &[&[u8]], makes: bool) -> Result<UnpackedDirectory, WriteFailure> {
         let own = |part: &&[u8]| Component { name: part.to_vec(), is_of_link: false };
         let mut steps: VecDeque<Component> = parts.iter().map(own).collect();
         let mut links = MOST_LINKS;
@@ -317,7 +317,7 @@ impl<'a, 'b> Unpacker<'a, 'b> {
     /// Returns the directory at the end of `way`, a resolved path: each component, with its node if
     /// it exists. With `makes`, missing directories are created.
     fn arrive(
-        &self,
+        &mut self,
         way: Vec<(Vec<u8>, Option<Node>)>,
         makes: bool,
     ) -> Result<UnpackedDirectory, WriteFailure> {
@@ -339,7 +339,7 @@ impl<'a, 'b> Unpacker<'a, 'b> {
     /// Returns whether `name` in `directory` is a symbolic link to a directory of the image.
     /// `parts` is the whole path of that name.
     fn is_link_to_directory(
-        &self,
+        &mut self,
         directory: &Node,
         name: &[u8],
         parts: &[&[u8]],

@@ -88,6 +88,8 @@ pub(crate) struct ImageWriter<'a> {
     tally: Arc<Tally>,
     buffer: ChunkBuffer,
     report: &'a mut dyn FnMut(Failure),
+    /// Called when a layer begins, after the earlier ones are complete.
+    at_layer: Option<&'a mut dyn FnMut() -> Result<(), Failure>>,
 }
 
 impl<'a> ImageWriter<'a> {
@@ -108,7 +110,17 @@ impl<'a> ImageWriter<'a> {
             tally: Arc::default(),
             buffer: ChunkBuffer::default(),
             report,
+            at_layer: None,
         }
+    }
+
+    /// Calls `at_layer` when a layer begins.
+    pub(crate) fn watched_by(
+        mut self,
+        at_layer: &'a mut dyn FnMut() -> Result<(), Failure>,
+    ) -> Self {
+        self.at_layer = Some(at_layer);
+        self
     }
 
     /// Lets `tally` count the files that are written.
@@ -210,6 +222,12 @@ impl<'a> ImageWriter<'a> {
             self.check(&path, sealed)?;
         }
         Ok(())
+    }
+
+    /// Reports each tree of `--project` of which no file was written.
+    pub(crate) fn report_missing_projects(&mut self) {
+        let policy = Rc::clone(&self.policy);
+        policy.projects.missing().for_each(|failure| (self.report)(failure));
     }
 
     /// Fills a directory and everything below it, in the order of the source (I3). There is no
@@ -371,13 +389,13 @@ impl<'a> ImageWriter<'a> {
     ///
     /// Errors of the library; ENOTDIR if another file has the name.
     pub(crate) fn make_directory(
-        &self,
+        &mut self,
         directory: &Node,
         name: &[u8],
         path: &[u8],
-    ) -> ferroxfs::Result<Node> {
+    ) -> Result<Node, WriteFailure> {
         let facts = Facts { mode: MISSING_DIRECTORY_MODE, ..Facts::default() };
-        let facts = self.policy.change(path, facts);
+        let facts = self.governed(path, facts);
         let name = OsStr::from_bytes(name);
         let made = match directory.create(name, &NewKind::Directory, &self.creation(&facts)) {
             Err(Error::Posix(PosixError::Exists)) => directory.lookup(name)?,
@@ -385,6 +403,9 @@ impl<'a> ImageWriter<'a> {
                 let made = made?;
                 for NamedValue { name, value } in self.labels(path, facts.kind()) {
                     made.set_attribute(OsStr::from_bytes(&name), &value, SetMode::Either)?;
+                }
+                if facts.project != 0 {
+                    self.place(&made, path, facts.project, facts.xflags)?;
                 }
                 made
             }

@@ -1,7 +1,6 @@
 //! `quota project`: shows, sets or clears the project of directory trees.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 
@@ -17,7 +16,7 @@ use crate::json::{self, List, Object};
 use crate::run::Run;
 use crate::terminal::console::Console;
 use crate::terminal::names;
-use crate::text::owners::NameTable;
+use crate::text::owners;
 
 /// The new project for trees, and whether new files inherit it. Project 0 without inheritance takes
 /// the trees out of their project.
@@ -51,10 +50,7 @@ pub(crate) fn open(
 
 /// Returns the ID of a project: a number, or a name of the host.
 pub(super) fn parse(project: &OsStr) -> Result<u32, Failure> {
-    // A host without the table has no names.
-    let table = NameTable::parse(&fs::read("/etc/projid").unwrap_or_default());
-    let number = || project.to_str()?.parse().ok();
-    table.find_id(project.as_bytes()).or_else(number).ok_or_else(|| {
+    owners::project(project.as_bytes()).ok_or_else(|| {
         let shown = names::in_message(project.as_bytes());
         Failure::usage(format!("quota: {shown} is neither a project of this host nor a number"))
     })

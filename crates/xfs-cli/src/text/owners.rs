@@ -14,6 +14,15 @@ pub(crate) fn group(name: &[u8]) -> Option<u32> {
     find(name, "/etc/group")
 }
 
+/// Returns the id of a project, which is given by name or number. `None` if this host has no such
+/// name.
+pub(crate) fn project(name: &[u8]) -> Option<u32> {
+    // A host without the table has no names.
+    let table = NameTable::parse(&fs::read("/etc/projid").unwrap_or_default());
+    let number = || std::str::from_utf8(name).ok()?.parse().ok();
+    table.find_id(name).or_else(number)
+}
+
 /// Looks up a name in a table of the host, such as /etc/passwd. If the table does not have the
 /// name, parses the name as a number.
 fn find(name: &[u8], table: &str) -> Option<u32> {

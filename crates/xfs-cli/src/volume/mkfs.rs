@@ -1,41 +1,31 @@
 //! `mkfs`: makes a volume, empty or filled with files.
 
+mod chosen;
 mod configuration;
 mod device;
 mod disk;
 mod esp;
+mod fill;
 mod minimize;
+mod options;
 mod packaging;
 mod prototype;
+mod quota;
 mod sizing;
 
-use std::cell::Cell;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use ferroxfs::Timestamp;
 use ferroxfs::raw::Superblock;
-use xfs_device::{SharedDevice, share_bytes};
+use xfs_device::share_bytes;
 use xfs_image::is_address;
-use xfs_mkfs::{
-    Devices, Discard, Generations, GeometryError, Identity, OptionError, Options, Plan, Reader,
-    Size, TargetDevice,
-};
+use xfs_mkfs::{Devices, Discard, Plan, Size, TargetDevice};
 
 use crate::cli::{GlobalOptions, MkfsArguments};
-use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::file::facts::Time;
-use crate::image::{Filling, Image};
-use crate::import::container::Platform;
-use crate::import::origin::{PipeReading, SourceReading};
-use crate::import::policy::Policy;
-use crate::import::sources::{ImportSources, no_source};
-use crate::import::writer::{ImageWriter, WriterOptions};
-use crate::input::{self, Spool};
+use crate::import::origin::PipeReading;
 use crate::inspect::info::{geometry_object, xfs_info};
 use crate::interrupt;
 use crate::json::{self, Object};
@@ -44,17 +34,13 @@ use crate::run::Run;
 use crate::sandbox::Reach;
 use crate::terminal::console::Console;
 use crate::terminal::names;
-use crate::terminal::tally::Work;
-use crate::text::size;
-use crate::text::time::{Clock, source_date_epoch};
+use chosen::{ChosenSize, choose_size, with_needed_size};
 use device::{Device, DeviceRequest, Placement};
 use disk::DiskPlan;
+use fill::{Fill, MadeDevices, check_fillable};
+use options::{asked_bytes, asked_time, geometry_failure, identity, read_options};
 use packaging::Packaging;
-use sizing::{FreeSpace, Sizing};
 
-/// The inode generation that mkfs.xfs sets if `DETERMINISTIC_SEED` is in its environment.
-const DETERMINISTIC_GENERATION: u32 = 0x5345_4544;
-const DEFAULT_BLOCK_BYTES: u32 = 4096;
 const SECTOR_BYTES: u32 = 512;
 
 struct Mkfs {
@@ -69,47 +55,6 @@ struct Mkfs {
     global: GlobalOptions,
     /// The size of the data, if it was chosen to fit the files; `None` if the user has chosen it.
     chosen: Option<ChosenSize>,
-}
-
-/// The size of a volume that was chosen to fit its files.
-#[derive(Clone, Default)]
-struct ChosenSize {
-    bytes: u64,
-    /// Standard input, if it is a source. It is read twice.
-    standard_input: Option<Arc<Spool>>,
-    /// How often the size was too small.
-    retries: u32,
-    reported: ReportCount,
-}
-
-impl ChosenSize {
-    /// Returns the next size to try after this one was too small; `None` if there were too many.
-    fn larger(self, arguments: &MkfsArguments) -> Option<Self> {
-        let bytes = match arguments.minimize {
-            true => minimize::larger(self.bytes, self.retries)?,
-            false => sizing::larger(self.bytes, self.retries)?,
-        };
-        Some(Self { bytes, retries: self.retries + 1, ..self })
-    }
-}
-
-/// The source of the files with which the new volume is filled.
-struct Fill {
-    sources: ImportSources,
-    policy: Rc<Policy>,
-    writer_options: WriterOptions,
-    filling: Filling,
-    reported: ReportCount,
-}
-
-/// The number of failures of single files that were reported. A volume that was too small is filled
-/// again, with the same failures in the same order, and each is reported once.
-type ReportCount = Rc<Cell<u64>>;
-
-/// The open devices of the new volume.
-struct MadeDevices {
-    data: SharedDevice,
-    log: Option<SharedDevice>,
 }
 
 /// Parses the options, plans the volume and opens its devices. A new file is created only after all
@@ -191,7 +136,7 @@ fn open_sized(
     // A volume that does not exist yet cannot be the input of the pipe.
     let pipes = if is_new { PipeReading::Stream } else { PipeReading::Whole };
     let standard_input = chosen.as_ref().and_then(|chosen| chosen.standard_input.clone());
-    let mut fill = Fill::open(&arguments, pipes, standard_input)?;
+    let mut fill = Fill::open(&arguments, &options, pipes, standard_input)?;
     if let (Some(fill), Some(chosen)) = (&mut fill, &chosen) {
         fill.reported = Rc::clone(&chosen.reported);
     }
@@ -218,47 +163,6 @@ fn no_device(arguments: &MkfsArguments) -> Failure {
     }
 }
 
-/// Chooses the size of the data so that the volume holds the files of the sources and has `free`
-/// space left.
-fn choose_size(
-    arguments: &MkfsArguments,
-    options: &Options,
-    path: &Path,
-    free: FreeSpace,
-) -> Result<ChosenSize, Failure> {
-    if let Some(pipe) = arguments.from.iter().find(|from| is_named_pipe(from)) {
-        let name = names::in_message(pipe.as_os_str().as_bytes());
-        let message = format!("{name}: a named pipe can be read only once, not also for its size");
-        return Err(Failure::usage(message).hint("give it as standard input: --from -"));
-    }
-    let reads_input = arguments.from.iter().any(|from| from.as_os_str() == "-");
-    let standard_input = match reads_input {
-        true => Some(Arc::new(input::standard_input()?)),
-        false => None,
-    };
-    let sizing = Sizing {
-        arguments,
-        options,
-        path,
-        target: TargetDevice {
-            data_bytes: 0,
-            sector_size: SECTOR_BYTES,
-            log_bytes: options
-                .log
-                .device
-                .as_ref()
-                .and_then(|_| asked_bytes(options, options.log.size)),
-            realtime_bytes: None,
-        },
-        standard_input: standard_input.clone(),
-    };
-    let bytes = match arguments.minimize {
-        true => sizing.smallest_bytes(free)?,
-        false => sizing.bytes(free)?,
-    };
-    Ok(ChosenSize { bytes, standard_input, ..ChosenSize::default() })
-}
-
 /// Checks that data, log and realtime section have devices of their own.
 fn check_distinct(data: &Path, log: Option<&Path>, realtime: Option<&Path>) -> Result<(), Failure> {
     let is_same = |one: &Path, other: &Path| {
@@ -276,19 +180,6 @@ fn check_distinct(data: &Path, log: Option<&Path>, realtime: Option<&Path>) -> R
         return Err(Failure::usage("-r rtdev names the device of the log"));
     }
     Ok(())
-}
-
-/// Refuses to fill a volume that ferroxfs cannot write.
-fn check_fillable(path: &Path, plan: &Plan) -> Result<(), Failure> {
-    let superblock = plan.superblock();
-    let what = match () {
-        () if superblock.has_realtime() => "a realtime section",
-        () if superblock.metadata_directory_inode.is_some() => "a metadata directory",
-        () => return Ok(()),
-    };
-    let message = format!("--from and -p are not supported: files of a volume with {what}");
-    let failure = Failure::new(Exit::Refused, message);
-    Err(failure.about(&names::in_message(path.as_os_str().as_bytes())))
 }
 
 impl Run for Mkfs {
@@ -317,35 +208,6 @@ impl Run for Mkfs {
             }
         }
     }
-}
-
-/// Adds to a failure for lack of space the size of a volume that holds all files, if the sources
-/// can be read once more.
-fn with_needed_size(
-    failure: Failure,
-    arguments: &MkfsArguments,
-    global: &GlobalOptions,
-) -> Failure {
-    let is_stream = |from: &PathBuf| from.as_os_str() == "-" || is_named_pipe(from);
-    if arguments.from.iter().any(is_stream) {
-        return failure;
-    }
-    let needed = read_options(arguments, global).and_then(|(options, _)| {
-        choose_size(arguments, &options, &std::env::temp_dir(), FreeSpace::Bytes(0))
-    });
-    match needed {
-        Ok(ChosenSize { bytes, .. }) => failure.more(&format!(
-            "; all files need a volume of about {}, which {} makes",
-            size::human(bytes),
-            if arguments.minimize { "--minimize without -d size=" } else { "-d size=auto" }
-        )),
-        // The failure itself is what the user needs to know.
-        Err(_) => failure,
-    }
-}
-
-fn is_named_pipe(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
 }
 
 impl Mkfs {
@@ -402,268 +264,6 @@ impl Mkfs {
     }
 }
 
-impl Fill {
-    /// Opens the source of files that the arguments name. `None` if they name none, or if nothing
-    /// is to be written (`-N`).
-    fn open(
-        arguments: &MkfsArguments,
-        pipes: PipeReading,
-        standard_input: Option<Arc<Spool>>,
-    ) -> Result<Option<Self>, Failure> {
-        if arguments.dry_run {
-            Self::check_has_sources(arguments)?;
-            return Ok(None);
-        }
-        let policy = Self::policy(arguments)?;
-        let sources = Self::open_sources(arguments, pipes, standard_input, &policy)?;
-        if sources.is_empty() {
-            Self::check_has_sources(arguments)?;
-            return Ok(None);
-        }
-        Ok(Some(Self::new(arguments, sources, policy)?))
-    }
-
-    fn new(
-        arguments: &MkfsArguments,
-        sources: ImportSources,
-        policy: Rc<Policy>,
-    ) -> Result<Self, Failure> {
-        let time = asked_time(arguments)?;
-        Ok(Self {
-            sources,
-            policy,
-            writer_options: WriterOptions::faithful(arguments.all_root, time),
-            filling: Filling { time, takes_pool: arguments.minimize },
-            reported: ReportCount::default(),
-        })
-    }
-
-    /// Fails if options for files are given without a source of files.
-    fn check_has_sources(arguments: &MkfsArguments) -> Result<(), Failure> {
-        let has_sources = !arguments.from.is_empty()
-            || !arguments.add.is_empty()
-            || !arguments.prototype.is_empty();
-        let given = arguments.policy.first_given();
-        match given.or(arguments.all_root.then_some("--all-root")).filter(|_| !has_sources) {
-            Some(option) => Err(no_source(option)),
-            None => Ok(()),
-        }
-    }
-
-    fn policy(arguments: &MkfsArguments) -> Result<Rc<Policy>, Failure> {
-        Ok(Rc::new(Policy::parse(&arguments.policy, asked_time(arguments)?.is_some())?))
-    }
-
-    /// Opens the sources of the files, to fill a trial volume.
-    fn of_sources(
-        arguments: &MkfsArguments,
-        standard_input: Option<Arc<Spool>>,
-    ) -> Result<Self, Failure> {
-        let sources = Self::sources(arguments, standard_input)?;
-        Self::new(arguments, sources, Self::policy(arguments)?)
-    }
-
-    /// Opens the sources of the files, to measure them.
-    fn sources(
-        arguments: &MkfsArguments,
-        standard_input: Option<Arc<Spool>>,
-    ) -> Result<ImportSources, Failure> {
-        let policy = Self::policy(arguments)?;
-        let sources = Self::open_sources(arguments, PipeReading::Whole, standard_input, &policy)?;
-        match sources.is_empty() {
-            true => Err(no_source(match arguments.minimize {
-                true => "--minimize",
-                false => "-d size=auto",
-            })),
-            false => Ok(sources),
-        }
-    }
-
-    fn open_sources(
-        arguments: &MkfsArguments,
-        pipes: PipeReading,
-        standard_input: Option<Arc<Spool>>,
-        policy: &Rc<Policy>,
-    ) -> Result<ImportSources, Failure> {
-        if let Some(asked) = prototype::parse(&arguments.prototype)? {
-            let time = asked_time(arguments)?;
-            let chosen =
-                time.map(|time| Time { seconds: time.seconds(), nanoseconds: time.nanoseconds() });
-            return Ok(ImportSources::one(
-                asked.open(chosen.unwrap_or_else(|| Clock::open().now()))?,
-            ));
-        }
-        let platform = arguments.policy.platform.as_deref().map(Platform::parse).transpose()?;
-        let (archive, policy) = (arguments.archive, Rc::clone(policy));
-        let objects = arguments.policy.composefs_objects.clone();
-        let reading = SourceReading { pipes, archive, platform, policy, objects, standard_input };
-        ImportSources::open(&arguments.from, &arguments.add, &reading)
-    }
-
-    /// Fills the new volume. `made` has the open data device and log device; without it, they are
-    /// opened by their paths.
-    fn run(
-        self,
-        data: &Device,
-        log: Option<&Device>,
-        made: Option<MadeDevices>,
-        console: &mut Console,
-    ) -> Result<(), Failure> {
-        let Self { sources, policy, writer_options, filling, reported } = self;
-        let (path, log_path) = (data.place(), log.map(Device::place));
-        let written = [Some(path.as_path()), log_path.as_deref(), Some(&data.path)];
-        let written = written.into_iter().flatten().chain(log.map(|log| log.path.as_path()));
-        let sources = sources.without(&written.collect::<Vec<_>>());
-        let image = match made {
-            Some(MadeDevices { data: made, log }) => Image::made_on(made, log, &data.path, filling),
-            None => Image::open_made(&path, &data.path, log_path.as_deref(), filling)?,
-        };
-        let volume = image.read()?;
-        let tally = console.begin(Work::copy("filling", "imported", sources.measure()));
-        let mut failures = 0;
-        let mut report = |failure: Failure| {
-            failures += 1;
-            if failures > reported.get() {
-                reported.set(failures);
-                console.report(&volume.whole_failure(failure));
-            }
-        };
-        let mut writer =
-            ImageWriter::new(writer_options, &mut report).counted_by(&tally).governed_by(&policy);
-        let leaves_garbage = sources.are_layers() && data.is_staged();
-        let root = volume.inner().root().map_err(Failure::from);
-        let filled = root.and_then(|root| sources.fill(&root, &mut writer)).and_then(|()| {
-            // The contents of files that a layer has replaced or hidden must not stay in the image.
-            let trimmed = leaves_garbage.then(|| volume.inner().trim(0..u64::MAX, 0));
-            trimmed.transpose().map_err(Failure::from).map(drop)
-        });
-        let filled = filled.map_err(|failure| data.unfilled(volume.whole_failure(failure)));
-        drop(writer);
-        match filled {
-            // A file that is discarded need not be closed.
-            Err(failure) if data.is_staged() => Err(failure),
-            filled => volume.close_after(filled, console),
-        }
-    }
-}
-
-/// Reads the options of the command line and of files. Returns them, and the free space of a volume
-/// whose size is chosen to fit the files.
-fn read_options(
-    arguments: &MkfsArguments,
-    global: &GlobalOptions,
-) -> Result<(Options, Option<FreeSpace>), Failure> {
-    let (data, free) = sizing::split_automatic(arguments)?;
-    let mut options = Options::default();
-    configuration::read_defaults(&arguments.configuration, &mut options)?;
-    options.allow_small = arguments.unsupported;
-    options.minimize = arguments.minimize;
-    let groups = [
-        ('b', &arguments.block),
-        ('d', &data),
-        ('i', &arguments.inode),
-        ('l', &arguments.log),
-        ('m', &arguments.metadata),
-        ('n', &arguments.naming),
-        ('r', &arguments.realtime),
-        ('s', &arguments.sector),
-    ];
-    for (letter, texts) in groups {
-        for text in texts {
-            options.parse(letter, text).map_err(|error| option_failure(&error))?;
-        }
-    }
-    configuration::read(&arguments.configuration, &mut options)?;
-    if let Some(label) = &arguments.label {
-        options.parse_label(label.as_bytes()).map_err(|error| option_failure(&error))?;
-    }
-    if let Some(realtime) = &global.realtime_device
-        && options.realtime.device.replace(realtime.clone()).is_some()
-    {
-        return Err(Failure::usage("-r rtdev and --rt-device exclude each other"));
-    }
-    if let Some(log) = &global.log_device
-        && options.log.device.replace(log.clone()).is_some()
-    {
-        return Err(Failure::usage("-l logdev and --log-device exclude each other"));
-    }
-    restrict(&mut options, &arguments.readers)?;
-    match (options.data.size, free) {
-        (Some(_), Some(_)) if sizing::is_automatic(arguments) => {
-            Err(Failure::usage("-d size= is given twice, once as auto"))
-        }
-        (Some(_), Some(_)) if arguments.free.is_some() => {
-            Err(Failure::usage("-d size= and --free exclude each other"))
-        }
-        // Without overhead, and of this size.
-        (Some(_), _) => Ok((options, None)),
-        (None, free) => Ok((options, free)),
-    }
-}
-
-/// Applies the options `--for`: turns features off that a named reader cannot mount.
-fn restrict(options: &mut Options, names: &[String]) -> Result<(), Failure> {
-    let parse = |name: &String| name.parse::<Reader>();
-    let readers: Result<Vec<_>, _> = names.iter().map(parse).collect();
-    let restricted = readers.and_then(|readers| options.restrict_to(&readers));
-    restricted.map_err(|error| Failure::usage(format!("--for: {error}")))
-}
-
-/// Returns the number of bytes that an option asks for. `None` if the option is not given, or if
-/// the size cannot be computed. In the latter case, the planning of the volume reports the reason.
-fn asked_bytes(options: &Options, size: Option<Size>) -> Option<u64> {
-    let number = |size: Option<Size>, otherwise: u32| {
-        size.and_then(|size| u32::try_from(size.number).ok()).unwrap_or(otherwise)
-    };
-    let block = number(options.block_size, DEFAULT_BLOCK_BYTES);
-    size?.to_bytes(block, number(options.sector_size, SECTOR_BYTES))
-}
-
-/// Returns the time that all files get: from the options, or from the environment. `None` if
-/// neither gives one.
-fn asked_time(arguments: &MkfsArguments) -> Result<Option<Timestamp>, Failure> {
-    let time = match arguments.time {
-        Some(seconds) => Some(Timestamp::new(seconds, 0).unwrap_or_default()),
-        None => source_date_epoch()?,
-    };
-    if arguments.epoch.is_some() && time.is_none() {
-        return Err(Failure::usage("mkfs: --epoch needs a fixed time")
-            .hint("give it with --time or SOURCE_DATE_EPOCH"));
-    }
-    Ok(time)
-}
-
-/// Returns the UUID, the time and the inode generations of the new volume. Without options or
-/// environment variables for them, the UUID and the generations are random, and the time is the
-/// current time.
-fn identity(
-    arguments: &MkfsArguments,
-    options: &Options,
-    target: &TargetDevice,
-) -> Result<Identity, Failure> {
-    let random = || {
-        Identity::random()
-            .map_err(|error| Failure::new(Exit::Failed, format!("no random numbers: {error}")))
-    };
-    let mut identity = match (asked_time(arguments)?, arguments.seed) {
-        (None, None) => random()?,
-        (Some(time), seed) => {
-            let length = target.data_bytes.to_be_bytes();
-            let seed = seed.unwrap_or(0).to_be_bytes();
-            let salt = [&seed, &length, options.label.as_bytes()].concat();
-            Identity::reproducible(time, &salt)
-        }
-        (None, Some(seed)) => Identity {
-            time: random()?.time,
-            ..Identity::reproducible(Timestamp::default(), &seed.to_be_bytes())
-        },
-    };
-    if std::env::var_os("DETERMINISTIC_SEED").is_some() {
-        identity.generations = Generations::Fixed(DETERMINISTIC_GENERATION);
-    }
-    Ok(identity)
-}
-
 fn describe(superblock: &Superblock) -> Object {
     let mut object = geometry_object(superblock);
     let mut insert = |key: &str, value: serde_json::Value| object.insert(key.to_owned(), value);
@@ -672,35 +272,4 @@ fn describe(superblock: &Superblock) -> Object {
     insert("free_blocks", superblock.free_blocks.into());
     json::insert_name(&mut object, "label", superblock.label.as_bytes());
     object
-}
-
-fn option_failure(error: &OptionError) -> Failure {
-    let exit = match error {
-        OptionError::NotSupported(_) => Exit::Refused,
-        _ => Exit::Usage,
-    };
-    let failure = Failure::new(exit, error.to_string());
-    match error {
-        OptionError::Unknown { .. } => {
-            failure.hint("ferroxfs mkfs --help lists the options; they are those of mkfs.xfs(8)")
-        }
-        _ => failure,
-    }
-}
-
-fn geometry_failure(path: &Path, error: &GeometryError) -> Failure {
-    let failure =
-        Failure::usage(error.to_string()).about(&names::in_message(path.as_os_str().as_bytes()));
-    match error {
-        GeometryError::TooSmall { .. }
-        | GeometryError::SmallLog { .. }
-        | GeometryError::OneGroup => failure.hint("--unsupported makes it anyway, for tests only"),
-        GeometryError::NoRoomForLog { .. } => {
-            failure.hint("make fewer allocation groups, or a larger volume")
-        }
-        GeometryError::DeviceTooShort { .. } => failure.hint(
-            "-d file,size=BYTES sets the length of the data's file, -l file,size=BYTES the log's",
-        ),
-        _ => failure,
-    }
 }

@@ -39,6 +39,7 @@ mod matrix;
 mod metadump;
 mod minimizing;
 mod mkfs_options;
+mod new_quota;
 #[cfg(feature = "object_store")]
 mod objects;
 mod outputs;

@@ -302,7 +302,8 @@ fn realtime_section_is_made_and_not_filled() {
     let shared = ["mkfs", "-f", "-d", "file,size=320m", "-r", "rtdev=other", "other"];
     place.check_failure(&shared, 2, "-r rtdev names the device of the data");
     fs::create_dir(place.path("tree")).unwrap();
-    let filled = ["mkfs", "-d", "file,size=320m", "-m", "metadir=1", "--from", "tree", "new"];
-    place.check_failure(&filled, 3, "files of a volume with a metadata directory");
+    let new = ["mkfs", "-d", "file,size=320m", "-r", "rtdev=part,file,size=100m", "--from", "tree"];
+    let message = "files of a volume with a realtime section";
+    place.check_failure(&[&new[..], &["new"]].concat(), 3, message);
     assert!(!place.path("new").exists());
 }

@@ -18,6 +18,7 @@ mod layers;
 mod load;
 mod minimize;
 mod prototype;
+mod quota;
 mod zap;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
             minimize::smallest_volume_is_written_and_grown,
         ),
         Trial::new("prototype_makes_the_same_tree_as_mkfs_xfs", prototype::matches_mkfs_xfs),
+        Trial::new("quota_of_a_new_volume_is_that_of_a_guest", quota::is_that_of_a_guest),
         Trial::new("new_gpt_disk_passes_other_programs", disks::new_gpt_disk_passes),
         Trial::new("new_mbr_disk_passes_other_programs", disks::new_mbr_disk_passes),
         Trial::new("disk_of_a_recipe_boots_by_firmware", booting::disk_boots),

@@ -115,7 +115,7 @@ impl NewVolume {
             .map_err(|failure| failure.about(&shown))?;
         xfs_mkfs::write(&plan, Devices { data: &*device, log: None, realtime: None }, Discard::No)
             .map_err(failed)?;
-        let filling = Filling { time: self.latest, takes_pool: false };
+        let filling = Filling { time: self.latest, ..Filling::default() };
         let volume = Image::made_on(device, None, &self.path, filling).read()?;
         let mut report = |failure: Failure| console.report(&volume.whole_failure(failure));
         let options = WriterOptions::faithful(false, self.latest);

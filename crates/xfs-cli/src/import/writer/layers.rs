@@ -17,6 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 use ferroxfs::{Error, FileType, Node, PosixError};
 
 use super::{ImageWriter, OpenDirectory, WriteFailure};
+use crate::failure::Failure;
 use crate::file::source::is_carried_over;
 use crate::interrupt;
 
@@ -51,9 +52,14 @@ impl HiddenLevel {
 impl ImageWriter<'_> {
     /// Begins a layer. From here on, a file of this layer replaces a directory of lower layers with
     /// everything in it, and the attributes of a directory replace those of lower layers.
-    pub(crate) fn begin_layer(&mut self) {
+    ///
+    /// # Errors
+    ///
+    /// The failure of the function that [watches](Self::watched_by) the layers.
+    pub(crate) fn begin_layer(&mut self) -> Result<(), Failure> {
         self.cross_kinds();
         self.layer = Some(LayerNames::default());
+        self.at_layer.as_mut().map_or(Ok(()), |at_layer| at_layer())
     }
 
     /// Returns whether the sources are layers.

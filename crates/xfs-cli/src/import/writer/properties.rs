@@ -11,6 +11,7 @@ use ferroxfs::{CreateOptions, Error, Node, PosixError, SetAttributes, Timestamp}
 use super::{ImageWriter, WriteFailure};
 use crate::failure::Failure;
 use crate::file::facts::{Facts, FileKind, Time};
+use crate::file::node;
 use crate::file::source::{NamedValue, Source, join};
 use crate::terminal::names;
 
@@ -33,7 +34,16 @@ impl ImageWriter<'_> {
         let facts = source.facts();
         let is_by_contents = self.writer_options.is_by_contents(source);
         let accessed = if is_by_contents { facts.modified } else { facts.accessed };
-        self.policy.change(path, Facts { accessed, ..facts })
+        self.governed(path, Facts { accessed, ..facts })
+    }
+
+    /// Returns `facts` as the policy changes them.
+    pub(super) fn governed(&self, path: &[u8], facts: Facts) -> Facts {
+        let facts = self.policy.change(path, facts);
+        match self.policy.projects.is_empty() {
+            true => facts,
+            false => self.policy.projects.assign(&join(&self.base, path), facts),
+        }
     }
 
     /// Returns the attributes that the copy of a source gets.
@@ -67,7 +77,7 @@ impl ImageWriter<'_> {
         (facts.mode & bits) as u16
     }
 
-    /// Sets the label of the target directory, because an archive need not list that directory.
+    /// Sets the label and the project of the target directory, which an archive need not list.
     ///
     /// # Errors
     ///
@@ -77,6 +87,27 @@ impl ImageWriter<'_> {
             let set = top.set_attribute(OsStr::from_bytes(&name), &value, SetMode::Either);
             self.check(b"", set.map_err(WriteFailure::from))?;
         }
+        let Facts { project, xflags, .. } = self.governed(b"", node::facts(top));
+        if project != top.metadata().project_id {
+            let placed = self.place(top, b"", project, xflags);
+            self.check(b"", placed)?;
+        }
+        Ok(())
+    }
+
+    /// Lets a directory that no source lists pass on its project, and remembers to set the project
+    /// itself at the end (I4 of `writer`).
+    pub(super) fn place(
+        &mut self,
+        directory: &Node,
+        path: &[u8],
+        project: u32,
+        xflags: u32,
+    ) -> Result<(), WriteFailure> {
+        let flags = ExtendedFlags::from_bits_truncate(xflags);
+        directory.set_attributes(&SetAttributes::new().xflags(flags))?;
+        let late = SetAttributes::new().project_id(project);
+        self.late.push((directory.clone(), late, path.to_vec()));
         Ok(())
     }
 

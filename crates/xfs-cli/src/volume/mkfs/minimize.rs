@@ -3,7 +3,8 @@
 //! Owns: the search for that size. Does **not** own: the geometry of such a volume (`Options` of
 //! `xfs_mkfs`), or making the volume again if it was too small.
 //!
-//! The files are written to a trial volume, which counts their blocks exactly. Then the size is
+//! The files are written to a trial volume, which counts their blocks exactly: after each layer, as
+//! a later one may remove files, and the most counts. Then the size is
 //! searched whose empty volume has that many blocks for files. The trial volume always has the same
 //! size, so the result follows from the files alone (I2), and not from a first estimate, which
 //! would depend on the filesystem of the source.
@@ -17,10 +18,10 @@
 
 use xfs_mkfs::Size;
 
+use super::fill::{Fill, check_fillable};
 use super::sizing::{FreeSpace, Sizing};
-use super::{Fill, check_fillable};
 use crate::failure::Failure;
-use crate::image::{Filling, ImageVolume};
+use crate::image::ImageVolume;
 use crate::import::writer::ImageWriter;
 
 /// The sizes of the trial volume in bytes. The next one is tried if the files do not fit.
@@ -91,22 +92,31 @@ impl Sizing<'_> {
     /// Fills a trial volume of `bytes` bytes, and returns the number of blocks that the files take.
     /// `None` if the files do not fit.
     fn blocks_in_trial(&self, bytes: u64) -> Result<Option<u64>, Failure> {
-        let fill = Fill::of_sources(self.arguments, self.standard_input.clone())?;
+        let fill = Fill::of_sources(self.arguments, self.options, self.standard_input.clone())?;
         let plan = self.plan(bytes)?;
         check_fillable(self.path, &plan)?;
         let volume = self.trial_volume(&plan, bytes, fill.filling)?;
         let before = available(&volume)?;
-        let Fill { sources, policy, writer_options, .. } = fill;
+        let Fill { sources, policy, writer_options, quota, .. } = fill;
         let replaced = self.path.is_file().then_some(self.path);
         let sources = sources.without(replaced.as_slice());
         // The volume with the name gets the same reports.
         let mut forget = drop::<Failure>;
-        let mut writer = ImageWriter::new(writer_options, &mut forget).governed_by(&policy);
+        // A later layer may remove files of earlier ones. The volume must hold them until then.
+        let mut least = before;
+        let mut note_space = || {
+            least = least.min(available(&volume)?);
+            Ok(())
+        };
+        let mut writer = ImageWriter::new(writer_options, &mut forget)
+            .governed_by(&policy)
+            .watched_by(&mut note_space);
         let root = volume.inner().root().map_err(Failure::from);
         let filled = root.and_then(|root| sources.fill(&root, &mut writer));
         drop(writer);
+        let filled = filled.and_then(|()| quota.set_limits(&volume).map(drop));
         match filled {
-            Ok(()) => Ok(Some(before.saturating_sub(available(&volume)?))),
+            Ok(()) => Ok(Some(before.saturating_sub(least.min(available(&volume)?)))),
             Err(failure) if failure.is_of_room() => Ok(None),
             Err(failure) => Err(volume.whole_failure(failure)),
         }
@@ -135,8 +145,7 @@ impl Sizing<'_> {
     ) -> Result<Option<u64>, Failure> {
         let plan = self.plan(bytes)?;
         let space = |takes_pool| {
-            let filling = Filling { time: super::asked_time(self.arguments)?, takes_pool };
-            let volume = self.trial_volume(&plan, bytes, filling)?;
+            let volume = self.trial_volume(&plan, bytes, self.filling(takes_pool)?)?;
             volume.inner().space().map_err(|error| volume.whole_failure(error))
         };
         let all = space(true)?;

@@ -14,7 +14,9 @@ use xfs_device::{FileDevice, FileOptions, SharedDevice};
 use xfs_mkfs::{Devices, Discard, Options, Plan, Size, TargetDevice};
 
 use super::device::device_failure;
-use super::{Fill, asked_time, geometry_failure, identity};
+use super::fill::Fill;
+use super::options::{asked_time, geometry_failure, identity};
+use super::quota::NewQuota;
 use crate::cli::MkfsArguments;
 use crate::failure::Failure;
 use crate::image::{Filling, Image, ImageVolume};
@@ -158,11 +160,16 @@ impl Sizing<'_> {
         Plan::new(&options, &target, &identity).map_err(|error| geometry_failure(self.path, &error))
     }
 
+    /// Returns how a trial volume is filled.
+    pub(super) fn filling(&self, takes_pool: bool) -> Result<Filling, Failure> {
+        let quota = NewQuota::parse(self.arguments, &self.options.quota)?.options;
+        Ok(Filling { time: asked_time(self.arguments)?, takes_pool, quota })
+    }
+
     /// Makes an empty volume of this size in a temporary file, and returns its space.
     fn empty_space(&self, bytes: u64) -> Result<Space, Failure> {
         let plan = self.plan(bytes)?;
-        let time = asked_time(self.arguments)?;
-        let volume = self.trial_volume(&plan, bytes, Filling { time, takes_pool: false })?;
+        let volume = self.trial_volume(&plan, bytes, self.filling(false)?)?;
         volume.inner().space().map_err(|error| volume.whole_failure(error))
     }
 

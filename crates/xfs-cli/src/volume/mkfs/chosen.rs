@@ -1,0 +1,111 @@
+//! The size of a volume that was chosen to fit its files, from run to run: a size that was too
+//! small is followed by a larger one.
+
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use xfs_mkfs::{Options, TargetDevice};
+
+use super::fill::ReportCount;
+use super::options::{asked_bytes, read_options};
+use super::sizing::{FreeSpace, Sizing};
+use super::{SECTOR_BYTES, minimize, sizing};
+use crate::cli::{GlobalOptions, MkfsArguments};
+use crate::failure::Failure;
+use crate::input::{self, Spool};
+use crate::terminal::names;
+use crate::text::size;
+
+/// The size of a volume that was chosen to fit its files.
+#[derive(Clone, Default)]
+pub(super) struct ChosenSize {
+    pub(super) bytes: u64,
+    /// Standard input, if it is a source. It is read twice.
+    pub(super) standard_input: Option<Arc<Spool>>,
+    /// How often the size was too small.
+    retries: u32,
+    pub(super) reported: ReportCount,
+}
+
+impl ChosenSize {
+    /// Returns the next size to try after this one was too small; `None` if there were too many.
+    pub(super) fn larger(self, arguments: &MkfsArguments) -> Option<Self> {
+        let bytes = match arguments.minimize {
+            true => minimize::larger(self.bytes, self.retries)?,
+            false => sizing::larger(self.bytes, self.retries)?,
+        };
+        Some(Self { bytes, retries: self.retries + 1, ..self })
+    }
+}
+
+/// Chooses the size of the data so that the volume holds the files of the sources and has `free`
+/// space left.
+pub(super) fn choose_size(
+    arguments: &MkfsArguments,
+    options: &Options,
+    path: &Path,
+    free: FreeSpace,
+) -> Result<ChosenSize, Failure> {
+    if let Some(pipe) = arguments.from.iter().find(|from| is_named_pipe(from)) {
+        let name = names::in_message(pipe.as_os_str().as_bytes());
+        let message = format!("{name}: a named pipe can be read only once, not also for its size");
+        return Err(Failure::usage(message).hint("give it as standard input: --from -"));
+    }
+    let reads_input = arguments.from.iter().any(|from| from.as_os_str() == "-");
+    let standard_input = match reads_input {
+        true => Some(Arc::new(input::standard_input()?)),
+        false => None,
+    };
+    let sizing = Sizing {
+        arguments,
+        options,
+        path,
+        target: TargetDevice {
+            data_bytes: 0,
+            sector_size: SECTOR_BYTES,
+            log_bytes: options
+                .log
+                .device
+                .as_ref()
+                .and_then(|_| asked_bytes(options, options.log.size)),
+            realtime_bytes: None,
+        },
+        standard_input: standard_input.clone(),
+    };
+    let bytes = match arguments.minimize {
+        true => sizing.smallest_bytes(free)?,
+        false => sizing.bytes(free)?,
+    };
+    Ok(ChosenSize { bytes, standard_input, ..ChosenSize::default() })
+}
+
+/// Adds to a failure for lack of space the size of a volume that holds all files, if the sources
+/// can be read once more.
+pub(super) fn with_needed_size(
+    failure: Failure,
+    arguments: &MkfsArguments,
+    global: &GlobalOptions,
+) -> Failure {
+    let is_stream = |from: &PathBuf| from.as_os_str() == "-" || is_named_pipe(from);
+    if arguments.from.iter().any(is_stream) {
+        return failure;
+    }
+    let needed = read_options(arguments, global).and_then(|(options, _)| {
+        choose_size(arguments, &options, &std::env::temp_dir(), FreeSpace::Bytes(0))
+    });
+    match needed {
+        Ok(ChosenSize { bytes, .. }) => failure.more(&format!(
+            "; all files need a volume of about {}, which {} makes",
+            size::human(bytes),
+            if arguments.minimize { "--minimize without -d size=" } else { "-d size=auto" }
+        )),
+        // The failure itself is what the user needs to know.
+        Err(_) => failure,
+    }
+}
+
+fn is_named_pipe(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
+}
