@@ -100,12 +100,7 @@ impl<'a> Sources<'a> {
             }
             (Kind::Archive, Some(archive)) => {
                 let extent = layers::extent_of_archive(archive)?;
-                Ok(Ok(workload(
-                    "archive of a root filesystem",
-                    extent,
-                    |path| Source::Archive(path),
-                    archive,
-                )))
+                Ok(Ok(workload("archive of a root filesystem", extent, Source::Archive, archive)))
             }
             (Kind::Image, Some(archive)) => self.image(archive).map(Ok),
             (Kind::Directory, _) => self.directory("directory", &self.arguments.tree).map(Ok),
