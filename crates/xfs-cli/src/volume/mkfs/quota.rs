@@ -122,13 +122,14 @@ impl OwnerLimits {
         let text = text.to_str().ok_or_else(not_one)?;
         let (owner, limits) = text.split_once(':').ok_or_else(not_one)?;
         let (kind, name) = owner.split_once('=').ok_or_else(not_one)?;
-        let (kind, find): (_, fn(&[u8]) -> Option<u32>) = match kind {
-            "user" => (QuotaType::User, owners::user),
-            "group" => (QuotaType::Group, owners::group),
-            "project" => (QuotaType::Project, owners::project),
+        let name = name.as_bytes();
+        let (kind, id) = match kind {
+            "user" => (QuotaType::User, owners::user(name)),
+            "group" => (QuotaType::Group, owners::group(name)),
+            "project" => (QuotaType::Project, owners::project(name)),
             _ => return Err(usage("the owner is none of user=, group= and project=")),
         };
-        let id = find(name.as_bytes()).ok_or_else(|| {
+        let id = id.ok_or_else(|| {
             usage(&format!("the {} is neither known to this host nor a number", kind.name()))
         })?;
         let (soft_bytes, hard_bytes, soft_inodes, hard_inodes) = (0, 0, 0, 0);
