@@ -24,6 +24,10 @@ use crate::file::source::{NamedValue, Source, is_carried_over};
 use crate::import::policy::Policy;
 use crate::terminal::names;
 
+/// The length in bytes up to which a file with enough blocks for all its bytes counts as one
+/// without holes. Two calls of lseek(2) would take as long as reading it.
+const SMALL_BYTES: u64 = 64 << 10;
+
 /// The identity of a file on the host: the numbers of its device and its inode.
 type FileIdentity = (u64, u64);
 
@@ -211,8 +215,9 @@ impl Source for HostSource {
 
     fn data_after(&self, offset: u64) -> Result<Option<Range<u64>>, Failure> {
         let Some(file) = &self.file else { return Ok(None) };
-        if self.length.is_none() {
-            return Ok(Some(offset..u64::MAX));
+        let Some(length) = self.length else { return Ok(Some(offset..u64::MAX)) };
+        if length <= SMALL_BYTES && self.metadata.blocks() * 512 >= length {
+            return Ok((offset < length).then_some(offset..u64::MAX));
         }
         let Some(start) = self.seek(file, SeekFrom::Data(offset))? else { return Ok(None) };
         let end = self.seek(file, SeekFrom::Hole(start))?;
@@ -286,12 +291,14 @@ fn of_unknown_size(
 /// its size need not be its length. Such a file has size 0 (in /proc), or it has data without
 /// blocks or does not support seeking for data (in /sys).
 fn true_length(metadata: &Metadata, file: Option<&File>) -> Option<u64> {
-    let is_made_up = |file: &File| {
-        metadata.size() == 0
-            || match seek(file, SeekFrom::Data(0)) {
-                Ok(_) => metadata.blocks() == 0,
-                Err(error) => error == Errno::INVAL,
-            }
+    let is_made_up = |file: &File| match (metadata.size(), metadata.blocks()) {
+        (0, _) => true,
+        // Both kinds of generated files have no blocks.
+        (_, 1..) => false,
+        (_, 0) => match seek(file, SeekFrom::Data(0)) {
+            Ok(_) => true,
+            Err(error) => error == Errno::INVAL,
+        },
     };
     (!file.is_some_and(is_made_up)).then(|| metadata.size())
 }
