@@ -22,6 +22,7 @@ mod packages;
 mod parts;
 mod publish;
 mod python;
+mod query;
 mod reference;
 mod report;
 mod site;
@@ -68,6 +69,8 @@ enum Chore {
     C(c::Options),
     /// Build the Python module as a wheel, install it in a fresh virtual environment, and test it
     Python(python::Options),
+    /// Build `ferroxfs-query`, test it, and compare its reports with those of other engines
+    Query(query::Options),
     /// Write the results in docs/conformance.md from their records, or run one kind of tests first
     Conformance(conformance::Options),
     /// Make mistakes in the allocator, the btrees and the extent maps, run each one, and write
@@ -93,6 +96,7 @@ fn main() -> ExitCode {
         Chore::Api => api::run(&root),
         Chore::C(options) => c::run(&root, &options),
         Chore::Python(options) => python::run(&root, options),
+        Chore::Query(options) => query::run(&root, options),
         Chore::Conformance(options) => conformance::run(&root, &options),
         Chore::Mutants => mutants::run(&root),
         Chore::Site => site::run(&root),

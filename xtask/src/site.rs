@@ -28,6 +28,8 @@ const CHAPTERS: [(&str, &[&str]); 7] = [
             "docs/guide/look-into-an-image.md",
             "docs/guide/open-any-container.md",
             "docs/guide/inventory.md",
+            "docs/guide/queries.md",
+            "docs/guide/outgrown.md",
             "docs/guide/mount.md",
             "docs/guide/recover.md",
             "docs/guide/check-and-repair.md",

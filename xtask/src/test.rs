@@ -24,6 +24,7 @@ use crate::packages;
 use crate::parts::{self, Part};
 use crate::publish;
 use crate::python;
+use crate::query;
 use crate::report::Report;
 use crate::tidy;
 
@@ -124,6 +125,7 @@ fn run_part(root: &Path, report: &mut Report, part: Part, cases: Cases) {
                 let began = Instant::now();
                 report.check("python", python::run(root, python::Options::default()));
                 report.took("cargo xtask python", began.elapsed());
+                query(root, report);
             }
         }
         Part::Package => {
@@ -132,6 +134,16 @@ fn run_part(root: &Path, report: &mut Report, part: Part, cases: Cases) {
         Part::Counted => tests(root, report, &COUNTING, Cases::Some),
         Part::Models => models(root, report),
     }
+}
+
+/// Builds and tries `ferroxfs-query`, if the engines can be installed.
+fn query(root: &Path, report: &mut Report) {
+    let began = Instant::now();
+    match query::install() {
+        Err(error) => report.skip("ferroxfs-query", &error.to_string()),
+        Ok(()) => report.check("query", query::run(root, query::Options::default())),
+    }
+    report.took("cargo xtask query", began.elapsed());
 }
 
 /// Builds the package that users install, but with less optimisation, and installs and runs the

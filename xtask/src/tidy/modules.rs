@@ -23,8 +23,8 @@ pub(super) fn roots(metadata: &Value, root: &Path) -> Vec<String> {
 pub(super) fn check(files: &[File], roots: &[String]) -> Vec<Finding> {
     let rust = || files.iter().filter(|file| file.is_rust());
     let mut waiting: Vec<String> = roots.to_vec();
-    // Fuzz targets and the Python module are workspaces of their own, which `cargo metadata` does
-    // not show.
+    // Fuzz targets, the Python module and the program for queries are workspaces of their own, which
+    // `cargo metadata` does not show.
     waiting.extend(rust().map(|file| file.path.clone()).filter(|path| is_other_root(path)));
     let mut reached = HashSet::new();
     while let Some(path) = waiting.pop() {
@@ -41,7 +41,12 @@ pub(super) fn check(files: &[File], roots: &[String]) -> Vec<Finding> {
 }
 
 fn is_other_root(path: &str) -> bool {
-    path.starts_with("fuzz/fuzz_targets/") || path == "crates/ferroxfs-py/src/lib.rs"
+    const OTHERS: [&str; 3] = [
+        "crates/ferroxfs-py/src/lib.rs",
+        "crates/ferroxfs-query/src/main.rs",
+        "crates/ferroxfs-query/tests/it/main.rs",
+    ];
+    path.starts_with("fuzz/fuzz_targets/") || OTHERS.contains(&path)
 }
 
 /// Returns, for each module that `file` declares, the path at which the module's file must be.

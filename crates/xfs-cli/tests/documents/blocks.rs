@@ -1,7 +1,8 @@
 //! Finding the command blocks of a Markdown document.
 //!
 //! A block for a shell opens with `sh`. The words after `sh` state what the block needs: `root`,
-//! `fuse`, `qemu`, or a `checkout` of the project in place of an empty directory.
+//! `fuse`, `qemu`, a `checkout` of the project in place of an empty directory, or a dataset and the
+//! program `ferroxfs-query` (`query`).
 
 /// A fenced block that a reader types into a shell.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub(crate) struct Needs {
     pub(crate) qemu: bool,
     /// Whether the block runs in a checkout of the project, and not in an empty directory.
     pub(crate) checkout: bool,
+    /// Whether the block runs `ferroxfs-query`, another program. `cargo xtask query` runs it.
+    pub(crate) query: bool,
 }
 
 /// Finds the shell blocks of a document.
@@ -61,6 +64,7 @@ fn needs<'a>(words: impl Iterator<Item = &'a str>) -> Result<Needs, &'a str> {
             "fuse" => needs.fuse = true,
             "qemu" => needs.qemu = true,
             "checkout" => needs.checkout = true,
+            "query" => needs.query = true,
             _ => return Err(word),
         }
     }
