@@ -27,7 +27,7 @@ fn usage_by_directory_counts_as_du() {
         .collect();
     assert_eq!(
         all,
-        [json!(["/", 5, 20480]), json!(["/home", 3, 16384]), json!(["(no path)", 1, 4096])],
+        [json!(["/", 5, 24576]), json!(["/home", 3, 20480]), json!(["(no path)", 1, 4096])],
         "{text}"
     );
 }
@@ -38,25 +38,21 @@ fn usage_by_owner_sums_all_volumes() {
     let rows = rows(&set.ok(&["--report", "usage-by-owner"]));
     assert_eq!(column(&rows, "user_id"), [1000, 0]);
     assert_eq!(column(&rows, "inodes"), [5, 3]);
-    assert_eq!(rows[0]["used_bytes"], (1_u64 << 30) + 24576 - 4096 + 4096 - 4096 + 4096);
+    assert_eq!(rows[0]["used_bytes"], (1_u64 << 30) + 28672);
 }
 
 #[test]
 fn changes_are_named_by_kind() {
     let set = Dataset::small();
     let rows = rows(&set.ok(&["--report", "changes"]));
-    let all: Vec<Value> = rows
-        .iter()
-        .map(|row| json!([row["change"], row["inode"], row["size_change_bytes"]]))
-        .collect();
-    assert_eq!(
-        all,
-        [
-            json!(["removed", 133, -5000]),
-            json!(["contents", 132, 4000]),
-            json!(["created", 136, 7])
-        ]
-    );
+    let cells = |row: &Value| json!([row["change"], row["inode"], row["size_change_bytes"]]);
+    let all: Vec<Value> = rows.iter().map(cells).collect();
+    let expected = [
+        json!(["removed", 133, -5000]),
+        json!(["created", 136, 5000]),
+        json!(["contents", 132, 4000]),
+    ];
+    assert_eq!(all, expected);
     let totals = self::rows(&set.ok(&["--report", "change-totals"]));
     assert_eq!(column(&totals, "change"), ["contents", "created", "removed"]);
 }
@@ -66,7 +62,7 @@ fn growth_has_a_row_for_each_date() {
     let rows = rows(&Dataset::small().ok(&["--report", "growth"]));
     assert_eq!(column(&rows, "scan_date"), DAYS);
     assert_eq!(column(&rows, "volumes"), [2, 2]);
-    assert_eq!(column(&rows, "used_bytes_change"), [0, 4096 + 4096 - 8192]);
+    assert_eq!(column(&rows, "used_bytes_change"), [0, 4096]);
 }
 
 #[test]
@@ -180,7 +176,7 @@ fn formats_have_the_same_rows() {
                AND scan_date = '2026-12-01' ORDER BY ino";
     let lines = rows(&set.ok(&[sql, "-f", "ndjson"]));
     assert_eq!(lines.len(), 5);
-    assert_eq!(lines[0]["modified"], "2026-10-14".replace("2026-10-14", "2024-10-04"));
+    assert_eq!(lines[0]["modified"], "2024-10-04");
     let array: Vec<Value> = serde_json::from_str(&set.ok(&[sql, "-f", "json"])).unwrap();
     assert_eq!(array, lines);
     let csv = set.ok(&[sql, "-f", "csv"]);
@@ -216,20 +212,14 @@ fn closed_pipe_ends_silently() {
     let set = Dataset::new();
     let rows: Vec<_> = (0..50_000).map(|ino| file(ino, ino, "/a")).collect();
     set.add(DAYS[0], A, &rows);
-    for format in ["csv", "ndjson", "table"] {
+    for format in ["csv", "ndjson", "json", "table"] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ferroxfs-query"));
-        command.arg(set.path()).args(["SELECT * FROM scans, inodes", "-f", format]);
-        command.args(["SELECT ino, path FROM inodes"].iter().skip(1));
+        command.arg(set.path()).args(["SELECT ino, path FROM inodes", "-f", format]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
-        if format == "csv" {
-            // CSV has no lists, and `SELECT *` has some.
-            assert_eq!(output.status.code(), Some(2), "{errors}");
-        } else {
-            assert_eq!((output.status.code(), errors.as_ref()), (Some(141), ""), "{format}");
-        }
+        assert_eq!((output.status.code(), errors.as_ref()), (Some(141), ""), "{format}");
     }
 }
 

@@ -72,7 +72,7 @@ impl Dataset {
         rows.remove(3);
         rows[2].size = 9000;
         rows[2].day += 1;
-        rows.push(file(136, 7, "/home/new"));
+        rows.push(file(136, 5000, "/home/new"));
         set.add(DAYS[1], A, &rows);
         set.add(DAYS[1], B, &[directory(128, "/"), file(129, 1 << 30, "/large <i>")]);
         set
