@@ -62,7 +62,7 @@ fn trial(root: &Path, options: Options) -> Result<(), Error> {
     let target = root.join(TARGET);
     let environment = target.join("environment");
     let mut python = Command::new("python3");
-    // What is installed there already stays.
+    // Packages that are installed there already stay.
     command::run(python.args(["-m", "venv"]).arg(&environment))?;
     let python = environment.join("bin/python");
     let mut pip = Command::new(&python);

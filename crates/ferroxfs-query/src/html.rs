@@ -1,6 +1,6 @@
 //! Answers as pages of HTML: one file each, without network.
 //!
-//! Everything from a dataset is text of somebody's volume, so it passes through [`Escaped`].
+//! Everything from a dataset is text from an unknown volume, so it passes through [`Escaped`].
 
 mod growth;
 pub(crate) mod overview;

@@ -23,8 +23,8 @@ pub(super) fn roots(metadata: &Value, root: &Path) -> Vec<String> {
 pub(super) fn check(files: &[File], roots: &[String]) -> Vec<Finding> {
     let rust = || files.iter().filter(|file| file.is_rust());
     let mut waiting: Vec<String> = roots.to_vec();
-    // Fuzz targets, the Python module and the program for queries are workspaces of their own, which
-    // `cargo metadata` does not show.
+    // Fuzz targets, the Python module and the program for queries are workspaces of their own.
+    // `cargo metadata` does not show these.
     waiting.extend(rust().map(|file| file.path.clone()).filter(|path| is_other_root(path)));
     let mut reached = HashSet::new();
     while let Some(path) = waiting.pop() {

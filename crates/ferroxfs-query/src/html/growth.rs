@@ -51,20 +51,20 @@ pub(super) fn chart(samples: &[Sample]) -> String {
             Escaped(&about)
         ));
         if at % step == 0 && at + step <= last || at == last || at == 0 {
-            html.push_str(&day(&sample.date, x, (at == 0, at == last && last > 0)));
+            html.push_str(&day(&sample.date, x, at, last));
         }
     }
     html.push_str("</div>");
     html
 }
 
-/// Returns the label of a date. `ends` says whether it is the first and the last one.
-fn day(date: &str, x: f64, ends: (bool, bool)) -> String {
-    let class = match ends {
-        (true, true) | (false, false) => "day",
-        (true, false) if x < 1.0 => "day first",
-        (true, false) => "day",
-        (false, true) => "day last",
+/// Returns the label of the date with this number, of those up to `last`.
+fn day(date: &str, x: f64, at: usize, last: usize) -> String {
+    let class = match at {
+        _ if last == 0 => "day",
+        0 => "day first",
+        _ if at == last => "day last",
+        _ => "day",
     };
     format!("<span class=\"{class}\" style=\"left:{x:.2}%\">{}</span>", Escaped(date))
 }

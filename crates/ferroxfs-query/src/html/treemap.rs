@@ -150,9 +150,9 @@ fn squarify(sizes: &[f64], aspect: f64) -> Vec<Area> {
         for size in row {
             let length = if depth > 0.0 { size * scale / depth } else { 0.0 };
             areas.push(if width >= height {
-                frame(left, top + along, (depth, length), aspect)
+                Area { left, top: top + along, width: depth, height: length }
             } else {
-                frame(left + along, top, (length, depth), aspect)
+                Area { left: left + along, top, width: length, height: depth }
             });
             along += length;
         }
@@ -164,6 +164,10 @@ fn squarify(sizes: &[f64], aspect: f64) -> Vec<Area> {
             height = f64::max(height - depth, 0.0);
         }
         rest = after;
+    }
+    for area in &mut areas {
+        area.left /= aspect;
+        area.width /= aspect;
     }
     areas
 }
@@ -184,10 +188,6 @@ fn row_length(sizes: &[f64], scale: f64, side: f64) -> usize {
         count += 1;
     }
     count.max(1)
-}
-
-fn frame(left: f64, top: f64, (width, height): (f64, f64), aspect: f64) -> Area {
-    Area { left: left / aspect, top, width: width / aspect, height }
 }
 
 #[cfg(test)]
