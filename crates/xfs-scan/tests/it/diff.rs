@@ -500,6 +500,7 @@ fn unordered(states: &States) -> DiffInput {
             let mut row = Row::default();
             row.ino = ino;
             let view = RowView {
+                hash: None,
                 row: &row,
                 ag: 0,
                 block_units_log: 3,
