@@ -92,27 +92,8 @@ pub(crate) fn open(
             None => Format::Ndjson,
         },
     };
-    if arguments.fields.is_empty() {
-        scan_options.fields = match format {
-            Format::Table => Fields::for_table(),
-            Format::Parquet => Fields::for_comparing(),
-            Format::Ndjson | Format::Csv => Fields::default(),
-        };
-    }
-    if arguments.is_part {
-        // The directory of the file names the volume.
-        scan_options.fields = scan_options.fields.without(Field::VolumeUuid);
-    }
     let owners = OwnerTables::open(arguments)?;
-    scan_options.fields = owners.select(scan_options.fields)?;
-    scan_options.fields = match (arguments.hash, scan_options.fields.contains(Field::Hash)) {
-        (Some(_), _) => scan_options.fields.with(Field::Hash),
-        (None, false) => scan_options.fields,
-        (None, true) => {
-            return Err(Failure::usage("scan: the field hash needs --hash")
-                .hint("--hash head, or --hash full"));
-        }
-    };
+    scan_options.fields = owners.select(chosen_fields(arguments, scan_options.fields, format)?)?;
     if format == Format::Parquet && output.is_none() && io::stdout().is_terminal() {
         return Err(Failure::usage("scan: Parquet cannot be written to a terminal")
             .hint("name a file with -o FILE"));
@@ -160,6 +141,33 @@ pub(crate) fn open(
         owners,
         hash: arguments.hash,
     }))
+}
+
+/// Returns the columns of the rows: the `named` ones, or those of the format if none are named, and
+/// the hashes.
+fn chosen_fields(
+    arguments: &ScanArguments,
+    named: Fields,
+    format: Format,
+) -> Result<Fields, Failure> {
+    let mut fields = match (arguments.fields.is_empty(), format) {
+        (false, _) => named,
+        (true, Format::Table) => Fields::for_table(),
+        (true, Format::Parquet) => Fields::for_comparing(),
+        (true, Format::Ndjson | Format::Csv) => Fields::default(),
+    };
+    if arguments.is_part {
+        // The directory of the file names the volume.
+        fields = fields.without(Field::VolumeUuid);
+    }
+    match (arguments.hash, fields.contains(Field::Hash)) {
+        (Some(_), _) => Ok(fields.with(Field::Hash)),
+        (None, false) => Ok(fields),
+        (None, true) => {
+            Err(Failure::usage("scan: the field hash needs --hash")
+                .hint("--hash head, or --hash full"))
+        }
+    }
 }
 
 fn scan_options(arguments: &ScanArguments) -> Result<ScanOptions, Failure> {
