@@ -86,10 +86,8 @@ const WORDS: &[(&[&str], &str)] = &[
         &["unmount", "eject", "detach", "unmnt", "fusermount", "fusermount3"],
         "'ferroxfs umount' ends a mount",
     ),
-    (
-        &["attach", "serve", "fuse", "mnt", "mount.xfs", "mount.ferroxfs"],
-        "'ferroxfs mount' mounts a volume",
-    ),
+    (&["attach", "fuse", "mnt", "mount.xfs", "mount.ferroxfs"], "'ferroxfs mount' mounts a volume"),
+    (&["nfs", "nfsd", "exportfs"], "'ferroxfs serve nfs' serves a volume through NFS"),
     (
         &["exec", "chroot", "with", "guestfish", "guestmount"],
         "'ferroxfs run' runs a program in a volume",

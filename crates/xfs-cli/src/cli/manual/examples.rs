@@ -527,6 +527,11 @@ pub(super) static EXAMPLES: &[ManualEntry] = &[
     ),
     entry(
         "serve",
+        &[("ferroxfs serve nfs disk.img", "let NFS clients read a volume")],
+        &["ferroxfs-mount(1)"],
+    ),
+    entry(
+        "serve nfs",
         &[
             ("ferroxfs serve nfs disk.img", "let NFS clients read it, at nfs://127.0.0.1:2049/"),
             (
@@ -534,11 +539,11 @@ pub(super) static EXAMPLES: &[ManualEntry] = &[
                 "let them change it, at a free port",
             ),
             (
-                "ferroxfs serve nfs --act-as nobody:nogroup disk.img",
+                "ferroxfs serve nfs --act-as 1000:1000 disk.img",
                 "with the rights of one user for all clients",
             ),
         ],
-        &["ferroxfs-mount(1)", "nfs(5)"],
+        &["ferroxfs-serve(1)", "ferroxfs-mount(1)", "nfs(5)"],
     ),
     entry(
         "scan",
