@@ -280,13 +280,17 @@ fn target_of(
     wanted: Option<u64>,
     least: LeastSize,
 ) -> Result<Geometry, ShrinkError> {
-    let target = sized(before, wanted.unwrap_or(least.blocks));
     let LeastSize { blocks: least, limit } = least;
+    let too_small = |wanted| ShrinkError::TooSmall { wanted, least, limit };
+    let most = least.min(before.data_blocks);
     match wanted {
-        Some(wanted) if target.data_blocks < least.min(before.data_blocks) => {
-            Err(ShrinkError::TooSmall { wanted, least, limit })
+        // Not every such size has a geometry.
+        Some(wanted) if wanted < most => Err(too_small(wanted)),
+        Some(wanted) => {
+            let target = sized(before, wanted);
+            if target.data_blocks < most { Err(too_small(wanted)) } else { Ok(target) }
         }
-        _ => Ok(target),
+        None => Ok(sized(before, least)),
     }
 }
 
@@ -370,7 +374,9 @@ fn has_room(journal: &Journal, blocks: u64) -> Result<bool, ShrinkError> {
     }))
 }
 
-/// Raises the least size to the end of the last chunk of inodes.
+/// Raises the least size to the end of the last chunk of inodes. The inodes of a sparse chunk may end
+/// before it. But a group in which its rest has no room has no valid numbers for its inodes: the
+/// kernel and xfs_repair round the end of a group down to the alignment of chunks.
 fn pin_inodes(journal: &Journal, least: &mut LeastSize) -> Result<(), ShrinkError> {
     let geometry = journal.geometry();
     for group in geometry.groups().rev() {
@@ -380,11 +386,10 @@ fn pin_inodes(journal: &Journal, least: &mut LeastSize) -> Result<(), ShrinkErro
         }
         let Some(chunk) = last else { continue };
         let first = chunk.present().trailing_zeros();
-        let highest = chunk.present().checked_ilog2().unwrap_or(0);
         let at = |position| AgInode(chunk.start.0 + position);
-        let block = geometry.join_block(group, geometry.ag_inode_block(at(highest)));
-        let number = geometry.join_inode(group, at(first));
-        least.raise(blocks_up_to(geometry, block), ShrinkLimit::Inode(number));
+        let start = geometry.join_block(group, geometry.ag_inode_block(at(0)));
+        let end = blocks_up_to(geometry, start) - 1 + u64::from(geometry.chunk_blocks());
+        least.raise(end, ShrinkLimit::Inode(geometry.join_inode(group, at(first))));
         break;
     }
     Ok(())

@@ -117,6 +117,22 @@ fn check(device: &SharedDevice, copies: Copies) {
     let mut findings = volume.check(CheckOptions::default(), &()).unwrap().findings;
     findings.retain(|finding| copies == Copies::Same || finding.code != Code::SbCopy);
     assert!(findings.is_empty(), "{findings:?}");
+    check_chunks(&volume);
+}
+
+/// Checks that each chunk of inodes ends before its group does, also a sparse one: the kernel and
+/// xfs_repair refuse the numbers of other inodes.
+fn check_chunks(volume: &Volume) {
+    let geometry = volume.geometry();
+    for group in geometry.groups() {
+        let before = u64::from(group.0) * u64::from(geometry.ag_blocks);
+        let length = (geometry.data_blocks - before).min(geometry.ag_blocks.into());
+        for chunk in xfs_alloc::inode_chunks(volume.cache(), group).unwrap() {
+            let first = geometry.ag_inode_block(chunk.unwrap().start);
+            let end = first.0 + geometry.chunk_blocks();
+            assert!(u64::from(end) <= length, "group {}: {end} of {length}", group.0);
+        }
+    }
 }
 
 /// Checks the closed volume with xfs_repair, if it is installed. It sees a file of the size of the
@@ -324,6 +340,10 @@ fn impossible_size_is_refused_with_the_least_size() {
             if found == least && why == limit),
         "{small:?}"
     );
+    for wanted in [0, 1, 63] {
+        let none = shrink(&device, Some(wanted));
+        assert!(matches!(none, Err(ShrinkError::TooSmall { .. })), "{wanted}: {none:?}");
+    }
     let device = make_sized(DEVICE_BYTES, "-d agcount=4 -l size=8m,agnum=3");
     let log = shrink(&device, Some(2 * GROUP_BLOCKS));
     assert!(matches!(log, Err(ShrinkError::TooSmall { limit: ShrinkLimit::Log, .. })), "{log:?}");

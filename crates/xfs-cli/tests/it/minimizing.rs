@@ -142,6 +142,36 @@ fn smallest_volume_leaves_the_free_space_that_was_asked_for() {
 }
 
 #[test]
+fn most_of_a_volume_may_be_left_free() {
+    let place = VolumeDir::new();
+    mixed(&place);
+    for (percent, shares) in [("90%", 10), ("99%", 100)] {
+        place.check(&[&SMALLEST[..], &["tree", "--free", percent, "least"]].concat());
+        let auto = ["mkfs", "-f", "-q", "-d", "size=auto", "--free", percent, "--from", "tree"];
+        place.check(&[&auto[..], &["auto"]].concat());
+        let (least, auto) = (size(&place, "least"), size(&place, "auto"));
+        let files = 40 * MIB;
+        assert!(
+            (files * shares * 9 / 10..files * shares * 3).contains(&least),
+            "{percent}: {least}"
+        );
+        assert!(auto >= least * 9 / 10, "{percent}: {auto}, {least}");
+    }
+}
+
+#[test]
+fn automatic_size_does_not_count_the_image_that_it_replaces() {
+    let place = VolumeDir::new();
+    fs::create_dir(place.path("tree")).unwrap();
+    fs::write(place.path("tree/file"), bytes(90_000_000)).unwrap();
+    let make = ["mkfs", "-f", "-q", "-d", "size=auto", "--from", "tree", "tree/image"];
+    place.check(&make);
+    let first = size(&place, "tree/image");
+    place.run(&make);
+    assert_eq!(size(&place, "tree/image"), first);
+}
+
+#[test]
 fn smallest_volume_of_a_small_tree_has_32_mib() {
     let place = VolumeDir::new();
     fs::create_dir(place.path("tree")).unwrap();

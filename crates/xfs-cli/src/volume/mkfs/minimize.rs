@@ -135,8 +135,8 @@ impl Sizing<'_> {
         }
     }
 
-    /// Returns the bytes by which an empty volume of `bytes` bytes is too small for `wanted`
-    /// blocks, or for them with the free space. `None` if it is large enough.
+    /// Returns the bytes by which an empty volume of `bytes` bytes must grow for `wanted` blocks,
+    /// and for the free space. `None` if it is large enough.
     fn lacking_bytes(
         &self,
         bytes: u64,
@@ -156,7 +156,7 @@ impl Sizing<'_> {
             // A mount shows the free space without the pool.
             short = short.max((wanted + asked).saturating_sub(space(false)?.available_blocks));
         }
-        Ok((short != 0).then_some(short * block))
+        Ok((short != 0).then_some(free.step(short * block)))
     }
 }
 

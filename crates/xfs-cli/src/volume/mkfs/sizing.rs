@@ -102,6 +102,18 @@ fn parse_free(text: &str) -> Result<FreeSpace, Failure> {
 }
 
 impl FreeSpace {
+    /// Returns the bytes by which a volume must grow that lacks `short` bytes. If the free space is
+    /// a percentage, only a part of each further byte is for the files.
+    pub(super) fn step(self, short: u64) -> u64 {
+        match self {
+            Self::Bytes(_) => short,
+            Self::Percent(percent) => {
+                assert!(percent < 100, "parsing has refused all of the volume");
+                short.saturating_mul(100) / (100 - percent)
+            }
+        }
+    }
+
     /// Returns the blocks that must be free in a volume.
     pub(super) fn blocks(self, space: &Space) -> u64 {
         match self {
@@ -125,7 +137,9 @@ impl Sizing<'_> {
             true => SMALLEST_UNSUPPORTED_BYTES,
             false => SMALLEST_BYTES,
         };
+        let replaced = self.path.is_file().then_some(self.path);
         let sources = Fill::sources(self.arguments, self.standard_input.clone())?;
+        let sources = sources.without(replaced.as_slice());
         let policy = Fill::policy(self.arguments)?;
         let mut bytes = smallest;
         let mut census = Census::new(self.plan(bytes)?.superblock(), sources.are_layers());
@@ -141,7 +155,7 @@ impl Sizing<'_> {
         Err(Failure::usage("-d size=auto: no size holds the files with these options"))
     }
 
-    /// Returns the bytes by which a volume is too small.
+    /// Returns the bytes by which a volume must grow.
     fn shortage(&self, space: &Space, need: Need, free: FreeSpace) -> u64 {
         let block = u64::from(space.block_size);
         let wanted = need.blocks + free.blocks(space);
@@ -149,7 +163,7 @@ impl Sizing<'_> {
         let inodes = need.inodes.saturating_sub(space.free_files());
         // The limit on inodes is a percentage of the volume.
         let per_file = space.total_blocks.saturating_mul(block) / space.files.max(1);
-        (blocks * block).max(inodes.saturating_mul(per_file.max(1)))
+        free.step(blocks * block).max(inodes.saturating_mul(per_file.max(1)))
     }
 
     pub(super) fn plan(&self, bytes: u64) -> Result<Plan, Failure> {
