@@ -19,7 +19,7 @@
 use xfs_mkfs::Size;
 
 use super::fill::{Fill, check_fillable};
-use super::sizing::{FreeSpace, Sizing};
+use super::sizing::{FreeSpace, MOST_BYTES, Sizing};
 use crate::failure::Failure;
 use crate::image::ImageVolume;
 use crate::import::writer::ImageWriter;
@@ -75,6 +75,9 @@ impl Sizing<'_> {
                 return Ok(geometry.data_blocks << geometry.block_log);
             };
             bytes = (bytes + short).next_multiple_of(STEP_BYTES);
+            if bytes > MOST_BYTES {
+                break;
+            }
         }
         Err(Failure::usage("--minimize: no size holds the files with these options"))
     }
