@@ -374,9 +374,9 @@ fn has_room(journal: &Journal, blocks: u64) -> Result<bool, ShrinkError> {
     }))
 }
 
-/// Raises the least size to the end of the last chunk of inodes. The inodes of a sparse chunk may end
-/// before it. But a group in which its rest has no room has no valid numbers for its inodes: the
-/// kernel and xfs_repair round the end of a group down to the alignment of chunks.
+/// Raises the least size to the end of the last chunk of inodes. The inodes of a sparse chunk may
+/// end before it. But a group in which its rest has no room has no valid numbers for its inodes:
+/// the kernel and xfs_repair round the end of a group down to the alignment of chunks.
 fn pin_inodes(journal: &Journal, least: &mut LeastSize) -> Result<(), ShrinkError> {
     let geometry = journal.geometry();
     for group in geometry.groups().rev() {

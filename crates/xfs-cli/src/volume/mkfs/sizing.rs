@@ -28,8 +28,8 @@ use crate::text::size;
 const SMALLEST_BYTES: u64 = 300 << 20;
 /// The smallest size that is tried with `--unsupported`.
 const SMALLEST_UNSUPPORTED_BYTES: u64 = 32 << 20;
-/// The largest size in bytes that is tried. Metadata takes about a percent of a volume, so there is no
-/// size of which more than the rest is free.
+/// The largest size in bytes that is tried. Metadata takes about a percent of a volume, so there is
+/// no size of which more than the rest is free.
 pub(super) const MOST_BYTES: u64 = 8 << 40;
 /// Sizes are multiples of this number of bytes.
 const STEP_BYTES: u64 = 1 << 20;
