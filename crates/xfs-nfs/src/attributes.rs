@@ -28,7 +28,7 @@ pub(crate) fn encode(metadata: &Metadata, fsid: u64, reply: &mut Encoder) {
         .u32(metadata.uid)
         .u32(metadata.gid)
         .u64(metadata.size)
-        .u64(metadata.blocks * 512)
+        .u64(metadata.blocks.saturating_mul(512))
         .u32(device.major)
         .u32(device.minor)
         .u64(fsid)

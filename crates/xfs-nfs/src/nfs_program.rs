@@ -158,7 +158,7 @@ impl<'a> NfsCall<'a> {
             changes.apply(&node, now())?;
             self.settle(&node)
         });
-        reply.u32(number(outcome));
+        reply.u32(number(&outcome));
         self.encode_change(after.as_ref(), reply);
         Ok(())
     }
@@ -198,7 +198,7 @@ impl<'a> NfsCall<'a> {
         let handle = ReceivedHandle::decode(args)?;
         let wanted = args.u32()?;
         let node = self.find(handle);
-        reply.u32(node.as_ref().map_or_else(|status| status.number(), |_| 0));
+        reply.u32(number(&node));
         self.encode_after(node.as_ref().ok(), reply);
         let Ok(node) = node else { return Ok(()) };
         let is_directory = node.file_type() == FileType::Directory;
@@ -225,17 +225,20 @@ impl<'a> NfsCall<'a> {
         let handle = ReceivedHandle::decode(args)?;
         let node = self.find(handle);
         let outcome = node.as_ref().map_err(|status| *status).and_then(|node| Ok(node.space()?));
-        reply.u32(outcome.as_ref().map_or_else(|status| status.number(), |_| 0));
+        reply.u32(number(&outcome));
         self.encode_after(node.as_ref().ok(), reply);
         if let Ok(space) = outcome {
+            // The counts come from the volume, and may contradict each other.
+            let used = space.inodes.saturating_sub(space.free_inodes);
+            let free_files = space.files.saturating_sub(used);
             let bytes = |blocks: u64| blocks.saturating_mul(space.block_size.into());
             reply
                 .u64(bytes(space.total_blocks))
                 .u64(bytes(space.free_blocks))
                 .u64(bytes(space.available_blocks))
                 .u64(space.files)
-                .u64(space.files.saturating_sub(space.inodes - space.free_inodes))
-                .u64(space.files.saturating_sub(space.inodes - space.free_inodes))
+                .u64(free_files)
+                .u64(free_files)
                 // The number of seconds for which these figures stay as they are.
                 .u32(0);
         }
@@ -248,7 +251,7 @@ impl<'a> NfsCall<'a> {
         const MOST_FILE_BYTES: u64 = i64::MAX as u64;
         let handle = ReceivedHandle::decode(args)?;
         let node = self.find(handle);
-        reply.u32(node.as_ref().map_or_else(|status| status.number(), |_| 0));
+        reply.u32(number(&node));
         self.encode_after(node.as_ref().ok(), reply);
         if node.is_ok() {
             // Reads, writes: the most bytes, the preferred number, the unit.
@@ -266,7 +269,7 @@ impl<'a> NfsCall<'a> {
         const MOST_NAME_BYTES: u32 = 255;
         let handle = ReceivedHandle::decode(args)?;
         let node = self.find(handle);
-        reply.u32(node.as_ref().map_or_else(|status| status.number(), |_| 0));
+        reply.u32(number(&node));
         self.encode_after(node.as_ref().ok(), reply);
         if node.is_ok() {
             reply.u32(MOST_LINKS).u32(MOST_NAME_BYTES);
@@ -278,8 +281,9 @@ impl<'a> NfsCall<'a> {
     }
 }
 
-fn number<T>(outcome: Result<T, NfsStatus>) -> u32 {
-    outcome.map_or_else(NfsStatus::number, |_| 0)
+/// Returns the number of a status in a reply; 0 for success.
+fn number<T>(outcome: &Result<T, NfsStatus>) -> u32 {
+    outcome.as_ref().map_or_else(|status| status.number(), |_| 0)
 }
 
 fn now() -> Timestamp {

@@ -60,7 +60,7 @@ impl NfsCall<'_> {
             let is_end = offset.saturating_add(read as u64) >= node.metadata().size;
             Ok((bytes, is_end))
         });
-        reply.u32(outcome.as_ref().map_or_else(|status| status.number(), |_| 0));
+        reply.u32(number(&outcome));
         self.encode_after(after.as_ref(), reply);
         if let Ok((bytes, is_end)) = outcome {
             let count = u32::try_from(bytes.len()).expect("at most as many as wanted");
@@ -98,7 +98,7 @@ impl NfsCall<'_> {
             // says what the client wants to hear, as the option warns.
             Ok(reached.max(stable))
         });
-        reply.u32(outcome.as_ref().map_or_else(|status| status.number(), |_| 0));
+        reply.u32(number(&outcome));
         self.encode_change(after.as_ref(), reply);
         if let Ok(reached) = outcome {
             reply.u32(count).u32(reached.number()).fixed(self.export.run);
@@ -118,7 +118,7 @@ impl NfsCall<'_> {
             after = Some(node.clone());
             Ok(node.sync()?)
         });
-        reply.u32(number(outcome));
+        reply.u32(number(&outcome));
         self.encode_change(after.as_ref(), reply);
         if outcome.is_ok() {
             reply.fixed(self.export.run);
@@ -137,7 +137,7 @@ impl NfsCall<'_> {
             after = Some(node.clone());
             Ok(node.read_link()?)
         });
-        reply.u32(outcome.as_ref().map_or_else(|status| status.number(), |_| 0));
+        reply.u32(number(&outcome));
         self.encode_after(after.as_ref(), reply);
         if let Ok(target) = outcome {
             reply.bytes(target.as_bytes());

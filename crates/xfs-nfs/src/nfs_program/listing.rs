@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use ferroxfs::dir::Cookie;
 use ferroxfs::{FileType, InodeNumber, Node};
 
-use super::{After, NfsCall};
+use super::{After, NfsCall, number};
 use crate::attributes::encode;
 use crate::handle::{FileHandle, ReceivedHandle};
 use crate::record::MOST_CONTENTS_BYTES;
@@ -90,7 +90,7 @@ impl NfsCall<'_> {
                 _ => Err(NfsStatus::NOT_DIRECTORY),
             }
         });
-        reply.u32(outcome.as_ref().map_or_else(|status| status.number(), |_| 0));
+        reply.u32(number(&outcome));
         self.encode_after(after.as_ref(), reply);
         if let Ok(entries) = outcome {
             reply.fixed([0; 8]).append(&entries.encoder);

@@ -208,7 +208,7 @@ impl NfsCall<'_> {
             self.settle(&directory)?;
             Ok(made)
         });
-        reply.u32(outcome.as_ref().map_or_else(|status| status.number(), |_| 0));
+        reply.u32(number(&outcome));
         if let Ok(made) = &outcome {
             self.encode_handle(made, reply.flag(true));
             self.encode_after(Some(made), reply);
@@ -259,7 +259,7 @@ impl NfsCall<'_> {
             act(&directory, place.name)?;
             self.settle(&directory)
         });
-        reply.u32(number(outcome));
+        reply.u32(number(&outcome));
         self.encode_change(after.as_ref(), reply);
         Ok(())
     }
@@ -278,7 +278,7 @@ impl NfsCall<'_> {
             self.settle(&directory)?;
             self.settle(&target)
         });
-        reply.u32(number(outcome));
+        reply.u32(number(&outcome));
         for directory in &after {
             self.encode_change(directory.as_ref(), reply);
         }
@@ -296,7 +296,7 @@ impl NfsCall<'_> {
             self.settle(&file)?;
             self.settle(&directory)
         });
-        reply.u32(number(outcome));
+        reply.u32(number(&outcome));
         self.encode_after(linked.as_ref(), reply);
         self.encode_change(after.as_ref(), reply);
         Ok(())
