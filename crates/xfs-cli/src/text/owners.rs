@@ -24,11 +24,13 @@ pub(crate) fn project(name: &[u8]) -> Option<u32> {
 }
 
 /// Looks up a name in a table of the host, such as /etc/passwd. If the table does not have the
-/// name, parses the name as a number.
+/// name, parses the name as a number. The number 2^32 - 1 is no id: it means "no change" in system
+/// calls.
 fn find(name: &[u8], table: &str) -> Option<u32> {
     let named = fs::read(table).ok().and_then(|table| find_id(&table, name));
     let number = || std::str::from_utf8(name).ok()?.parse().ok();
-    named.or_else(number).and_then(|id: u64| u32::try_from(id).ok())
+    let id = named.or_else(number).and_then(|id: u64| u32::try_from(id).ok());
+    id.filter(|id| *id != u32::MAX)
 }
 
 /// Returns the id of a name in a table like /etc/passwd, with lines `name:password:id:…`. `None` if
