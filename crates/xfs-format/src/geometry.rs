@@ -373,6 +373,15 @@ impl Geometry {
         if blocks <= 1 || self.inode_alignment_blocks < blocks { 1 } else { blocks }
     }
 
+    /// Returns the number of blocks to whose multiples the ends of a group are rounded for inodes.
+    /// The blocks outside have no valid inode numbers.
+    #[doc(alias = "M_IGEO cluster_align")]
+    pub(crate) const fn inode_bound_blocks(&self) -> u32 {
+        let blocks = (self.cluster_inodes() << self.inode_log) >> self.block_log;
+        let alignment = self.inode_alignment_blocks;
+        if alignment == 0 || alignment < blocks { 1 } else { alignment }
+    }
+
     /// Returns the location of an inode, or `None` if its number is outside the volume.
     #[doc(alias = "xfs_imap")]
     #[must_use]

@@ -61,12 +61,16 @@ impl<'a> Group<'a> {
         count != 0 && self.contains_block(start) && count <= self.length_blocks - start.0
     }
 
-    /// Returns whether an inode of this group may have this number.
+    /// Returns whether an inode of this group may have this number. Chunks of inodes are aligned, so
+    /// the last blocks of a group may have none.
     #[doc(alias = "xfs_verify_agino")]
     #[inline]
     #[must_use]
     pub const fn contains_inode(&self, inode: AgInode) -> bool {
-        self.contains_block(self.geometry.ag_inode_block(inode))
+        let bound = self.geometry.inode_bound_blocks();
+        let first = self.geometry.header_blocks().next_multiple_of(bound);
+        let block = self.geometry.ag_inode_block(inode).0;
+        first <= block && block < self.length_blocks - self.length_blocks % bound
     }
 
     /// Returns the number in the volume of inode `inode` of this group.

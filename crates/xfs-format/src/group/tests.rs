@@ -16,11 +16,26 @@ fn last_group_ends_where_the_volume_does() {
     assert!(!group.contains_extent(AgBlock(19000), 101));
     assert!(!group.contains_extent(AgBlock(19000), u32::MAX));
     assert!(!group.contains_extent(AgBlock(19000), 0));
-    assert!(group.contains_inode(AgInode(19099 * 8 + 7)));
-    assert!(!group.contains_inode(AgInode(19100 * 8)) && !group.contains_inode(AgInode(7)));
     assert_eq!(group.join_inode(AgInode(8)), InodeNumber(3 << 18 | 8));
     assert!(Group::new(&geometry, AgNumber(4)).is_none());
     assert!(Group::new(&geometry, AgNumber(u32::MAX)).is_none());
+}
+
+#[test]
+fn inodes_lie_in_whole_alignments_of_a_group() {
+    let mut geometry = golden::geometry(golden!("plain.headers"));
+    geometry.data_blocks -= 100;
+    assert_eq!(geometry.inode_alignment_blocks, 8);
+    let group = Group::new(&geometry, AgNumber(3)).unwrap();
+    assert!(group.contains_inode(AgInode(19095 * 8 + 7)));
+    // The last four blocks have no room for a chunk, not even for a sparse one.
+    assert!(!group.contains_inode(AgInode(19096 * 8)));
+    assert!(group.contains_inode(AgInode(64)) && !group.contains_inode(AgInode(63)));
+    // Chunks that are aligned to less than a cluster may start at every block.
+    geometry.inode_alignment_blocks = 2;
+    let group = Group::new(&geometry, AgNumber(3)).unwrap();
+    assert!(group.contains_inode(AgInode(19099 * 8 + 7)));
+    assert!(!group.contains_inode(AgInode(19100 * 8)));
 }
 
 #[test]
