@@ -37,7 +37,7 @@ use crate::sandbox::Reach;
 use crate::terminal::names;
 use crate::terminal::tally::Tally;
 use destination::Destination;
-pub(crate) use staging::StagedFile;
+pub(crate) use staging::{StagedFile, each_chunk};
 
 /// The first bytes of an XFS volume (`sb_magicnum`).
 const MAGIC: [u8; 4] = SUPERBLOCK_MAGIC.to_be_bytes();

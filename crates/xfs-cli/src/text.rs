@@ -3,6 +3,7 @@
 
 pub(crate) mod acl;
 pub(crate) mod glob;
+pub(crate) mod hexadecimal;
 pub(crate) mod mode;
 pub(crate) mod owners;
 pub(crate) mod pattern;

@@ -16,9 +16,20 @@ pub(crate) struct PolicyOptions {
     /// Copy only files that match a pattern in FILE, one in each line, and what is below them
     #[arg(long, value_name = "FILE")]
     pub(crate) include_from: Vec<PathBuf>,
-    /// Give all files to USER and GROUP, by name on this host or by number
+    /// Give all files to USER and GROUP, by number, or by a name of this host, of --passwd and
+    /// --group, or of the image
     #[arg(long, value_name = "USER:GROUP", conflicts_with = "all_root")]
     pub(crate) owner: Option<OsString>,
+    /// Look up the user of --owner in FILE, in the format of /etc/passwd
+    #[arg(long, value_name = "FILE", requires = "owner")]
+    pub(crate) passwd: Option<PathBuf>,
+    /// Look up the group of --owner in FILE, in the format of /etc/group
+    #[arg(long, value_name = "FILE", requires = "owner")]
+    pub(crate) group: Option<PathBuf>,
+    /// Look up the names of --owner in /etc/passwd and /etc/group of the sources. They are read
+    /// twice, so they must not come from a pipe
+    #[arg(long, requires = "owner", conflicts_with_all = ["passwd", "group"])]
+    pub(crate) passwd_from_image: bool,
     /// Change the ids of users and groups from FROM to TO, for COUNT ids that follow each other; in
     /// access control lists too
     #[arg(long, value_name = "FROM:TO[:COUNT]", conflicts_with = "all_root")]
@@ -55,6 +66,9 @@ impl PolicyOptions {
             ("--exclude", !self.exclude.is_empty()),
             ("--include-from", !self.include_from.is_empty()),
             ("--owner", self.owner.is_some()),
+            ("--passwd", self.passwd.is_some()),
+            ("--group", self.group.is_some()),
+            ("--passwd-from-image", self.passwd_from_image),
             ("--chown-map", !self.chown_map.is_empty()),
             ("--mode", !self.mode.is_empty()),
             ("--mtime", self.mtime.is_some()),

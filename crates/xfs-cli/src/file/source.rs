@@ -75,6 +75,11 @@ pub(crate) fn join(path: &[u8], below: &[u8]) -> Vec<u8> {
     }
 }
 
+/// Returns the names in a path, `..` included. Empty names and `.` are left out.
+pub(crate) fn names_of(path: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+    path.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b"."))
+}
+
 /// An extended attribute with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedValue {

@@ -18,9 +18,10 @@ use xfs_format::{IncompatFeatures, Superblock};
 
 use crate::failure::Failure;
 use crate::file::facts::{Facts, FileKind};
-use crate::file::source::Source;
+use crate::file::source::{Source, names_of};
 use crate::import::archive::{ArchiveReader, Member, MemberKind};
 use crate::import::policy::Policy;
+use crate::text::size;
 
 /// The bytes that an entry takes in a directory in addition to its name. They include its hash in
 /// the index.
@@ -273,6 +274,12 @@ impl Census {
         }
     }
 
+    /// Adds to a failure for lack of space how much space all files need.
+    pub(crate) fn explain(&self, failure: Failure) -> Failure {
+        let bytes = self.need().blocks.saturating_mul(self.block_bytes);
+        failure.more(&format!("; all files need about {}", size::human(bytes)))
+    }
+
     /// Returns the space that all files need.
     pub(crate) fn need(&self) -> Need {
         let (files, inodes) = (self.peak.0.max(self.blocks), self.peak.1.max(self.inodes) + 1);
@@ -306,7 +313,7 @@ impl Census {
 /// archive goes into.
 fn path_below(top: &[u8], path: &[u8]) -> Vec<u8> {
     let mut whole = top.to_vec();
-    for part in path.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b".")) {
+    for part in names_of(path) {
         whole.push(b'/');
         whole.extend_from_slice(part);
     }

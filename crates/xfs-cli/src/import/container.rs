@@ -37,6 +37,7 @@ use crate::failure::Failure;
 use crate::import::archive::ArchiveReader;
 use crate::import::archive::block;
 use crate::import::decompress::{Compression, Decompressed, Input};
+use crate::input::Spool;
 use crate::terminal::names;
 pub(crate) use address::{ContainerAddress, ContainerForm};
 use blobs::BlobStore;
@@ -80,7 +81,7 @@ struct Descriptor {
 
 impl ContainerImage {
     /// Opens the container image at `address`, and chooses the manifest of `platform`. Compares all
-    /// layers with their digests (I1).
+    /// layers with their digests (I1). `standard_input` is given if it has been read already.
     ///
     /// # Errors
     ///
@@ -89,9 +90,13 @@ impl ContainerImage {
     pub(crate) fn open(
         address: &ContainerAddress,
         platform: Option<&Platform>,
+        standard_input: Option<&Arc<Spool>>,
     ) -> Result<Self, Failure> {
         let name = names::in_message(address.shown()).into_owned();
-        let store = BlobStore::open(&address.path, address.form.is_archive())?;
+        let store = match (standard_input, address.is_standard_input()) {
+            (Some(spool), true) => BlobStore::of_archive(Arc::clone(spool), &name)?,
+            _ => BlobStore::open(&address.path, address.form.is_archive())?,
+        };
         let choice = Choice { reference: address.reference.as_deref(), platform };
         let layers = match address.form {
             ContainerForm::DockerArchive => docker::layers(&store, &choice),

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ferroxfs::{FileType, Node, PosixError};
 
@@ -19,7 +19,9 @@ use crate::file::source::{InodeSpace, Source};
 use crate::image::address::Address;
 use crate::image::address::last_component;
 use crate::image::{ImagePath, ImagePaths, change_all};
+use crate::import::census::Census;
 use crate::import::host::{HostSource, Numbers};
+use crate::import::policy::Policy;
 use crate::import::writer::{ImageWriter, WriteFailure, WriterOptions};
 use crate::run::Run;
 use crate::sandbox::Reach;
@@ -35,6 +37,29 @@ enum CopySource {
     Image(ImagePaths, InodeSpace),
     /// A path in the image that is written to, by its index in `CpInto::targets`.
     Same(usize),
+}
+
+impl CopySource {
+    fn host_path(&self) -> Option<PathBuf> {
+        match self {
+            Self::Host(source) => Some(source.path().to_owned()),
+            Self::Image(..) | Self::Same(_) => None,
+        }
+    }
+}
+
+/// Adds to a failure for lack of space how much space the files of the host need.
+fn with_need(failure: Failure, on_host: &[PathBuf], target: &ImagePath) -> Failure {
+    let mut census = Census::new(target.volume.inner().superblock(), false);
+    for path in on_host {
+        let Ok(source) = HostSource::open(path, false) else { return failure };
+        let name = path.as_os_str().as_bytes();
+        census.add_file(name, &source);
+        if source.facts().kind() == FileKind::Directory {
+            census.add_tree(name, &source, &Policy::default());
+        }
+    }
+    census.explain(failure)
 }
 
 /// The inode space of the host. An inode number identifies a file only within its inode space.
@@ -110,6 +135,7 @@ impl Run for CpInto {
             // One writer for all sources, because they may have names of the same file.
             let mut writer = ImageWriter::new(writer_options, &mut report).counted_by(&tally);
             writer.name_directory(&place.directory_path());
+            let on_host: Vec<_> = pieces.iter().filter_map(CopySource::host_path).collect();
             let mut copied = Ok(());
             for piece in pieces {
                 let put = match piece {
@@ -135,6 +161,11 @@ impl Run for CpInto {
                     }
                 }
             }
+            let says_all = is_recursive || on_host.len() > 1;
+            let copied = copied.map_err(|failure| match failure.is_of_room() && says_all {
+                true => with_need(failure, &on_host, destination),
+                false => failure,
+            });
             copied.and(writer.seal().map_err(whole))
         })?;
         Ok(console.conclude()?)

@@ -1,8 +1,9 @@
 //! `import`: copies a tree of the host, or an archive, into an image.
 
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use ferroxfs::{Error, FileType, Node, PosixError};
 
@@ -10,11 +11,16 @@ use crate::cli::{GlobalOptions, ImportArguments};
 use crate::failure::Failure;
 use crate::image::address::Address;
 use crate::image::{ImagePath, ImagePaths, change_all};
+use crate::import::census::Census;
 use crate::import::container::Platform;
-use crate::import::origin::{ImportOrigin, PipeReading, SourceReading};
+use crate::import::origin::{
+    ImportOrigin, PipeReading, SourceReading, is_named_pipe, is_standard_input,
+};
 use crate::import::policy::Policy;
+use crate::import::policy::id_tables::IdTables;
 use crate::import::sources::ImportSources;
 use crate::import::writer::{ImageWriter, WriterOptions};
+use crate::input;
 use crate::run::Run;
 use crate::sandbox::Reach;
 use crate::terminal::console::Console;
@@ -23,6 +29,9 @@ use crate::text::time::source_date_epoch;
 
 struct Import {
     sources: ImportSources,
+    /// The name of the source, and how it is read, to measure it after a failure for lack of space.
+    source: PathBuf,
+    reading: SourceReading,
     policy: Rc<Policy>,
     targets: ImagePaths,
     writer_options: WriterOptions,
@@ -38,23 +47,33 @@ pub(crate) fn open(
     let images = std::iter::once(image.as_path()).chain(options.other_devices());
     let images: Vec<&Path> = images.collect();
     let latest = source_date_epoch()?;
-    let policy = Rc::new(Policy::parse(&arguments.policy, latest.is_some())?);
     let platform = arguments.policy.platform.as_deref().map(Platform::parse).transpose()?;
-    let (pipes, archive) = (PipeReading::Whole, arguments.archive);
-    let reading = SourceReading {
-        pipes,
-        archive,
-        platform,
-        policy: Rc::clone(&policy),
-        objects: arguments.policy.composefs_objects.clone(),
-        standard_input: None,
+    let reads_twice = arguments.policy.passwd_from_image;
+    let standard_input = match reads_twice && is_standard_input(&arguments.source) {
+        true => Some(Arc::new(input::standard_input()?)),
+        false => None,
     };
-    let sources = ImportSources::one(ImportOrigin::open(&arguments.source, &reading)?);
+    let mut reading = SourceReading {
+        pipes: PipeReading::Whole,
+        archive: arguments.archive,
+        platform,
+        policy: Rc::default(),
+        objects: arguments.policy.composefs_objects.clone(),
+        standard_input,
+    };
+    let open = |reading: &SourceReading| {
+        Ok(ImportSources::one(ImportOrigin::open(&arguments.source, reading)?))
+    };
+    let tables = IdTables::open(&arguments.policy, || open(&reading))?;
+    let policy = Rc::new(Policy::parse(&arguments.policy, latest.is_some(), &tables)?);
+    reading.policy = Rc::clone(&policy);
+    let sources = open(&reading)?;
     let sources = sources.without(&images);
     let writer_options = WriterOptions::faithful(arguments.all_root, latest);
     let words = std::slice::from_ref(&arguments.address);
     let targets = ImagePaths::open_for_writing(words, options)?;
-    Ok(Box::new(Import { sources, policy, targets, writer_options }))
+    let source = arguments.source.clone();
+    Ok(Box::new(Import { sources, source, reading, policy, targets, writer_options }))
 }
 
 impl Run for Import {
@@ -63,7 +82,7 @@ impl Run for Import {
     }
 
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let Self { sources, policy, targets, writer_options } = *self;
+        let Self { sources, source, reading, policy, targets, writer_options } = *self;
         change_all(targets, console, |targets, console| {
             let [target] = targets else { return Ok(()) };
             let work = Work::copy("importing", "imported", sources.measure());
@@ -82,6 +101,10 @@ impl Run for Import {
             let whole = |failure| target.volume.whole_failure(failure);
             let filled = directory_at(target)
                 .and_then(|directory| sources.fill(&directory, &mut writer).map_err(whole));
+            let filled = filled.map_err(|failure| match failure.is_of_room() {
+                true => with_need(failure, &source, &reading, target),
+                false => failure,
+            });
             if filled.is_err() {
                 // Directories that are not empty stay.
                 let volume = target.volume.inner();
@@ -90,6 +113,29 @@ impl Run for Import {
             filled
         })?;
         Ok(console.conclude()?)
+    }
+}
+
+/// Adds to a failure for lack of space how much space the source needs, if it can be read again.
+fn with_need(
+    failure: Failure,
+    source: &Path,
+    reading: &SourceReading,
+    target: &ImagePath,
+) -> Failure {
+    if is_standard_input(source) || is_named_pipe(source) {
+        return failure;
+    }
+    let counted = ImportOrigin::open(source, reading).and_then(|origin| {
+        let superblock = target.volume.inner().superblock();
+        let mut census = Census::new(superblock, origin.has_layers());
+        origin.without([target.volume.path()]).count(b"", &mut census, &reading.policy)?;
+        Ok(census)
+    });
+    // The failure itself is what the user needs to know.
+    match counted {
+        Ok(census) => census.explain(failure),
+        Err(_) => failure,
     }
 }
 

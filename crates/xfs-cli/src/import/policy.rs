@@ -9,6 +9,7 @@
 
 pub(crate) mod contexts;
 pub(crate) mod filter;
+pub(crate) mod id_tables;
 mod projects;
 
 use std::ffi::{OsStr, OsString};
@@ -23,9 +24,9 @@ use crate::file::facts::{Facts, FileKind, Time};
 use crate::file::source::NamedValue;
 use crate::terminal::names;
 use crate::text::mode::{Circumstances, ModeChange};
-use crate::text::owners;
 use contexts::FileContexts;
 use filter::{Filter, PathPattern};
+use id_tables::IdTables;
 use projects::Projects;
 
 const TYPE_BITS: u32 = 0o170_000;
@@ -66,14 +67,18 @@ struct ModeRule {
 
 impl Policy {
     /// Parses the options. `has_latest` says whether there is a latest time for all files
-    /// (SOURCE_DATE_EPOCH), which `--mtime clamp` needs.
+    /// (SOURCE_DATE_EPOCH), which `--mtime clamp` needs. `tables` has the names of owners.
     ///
     /// # Errors
     ///
     /// An invalid option, or a file of patterns or contexts that cannot be read.
-    pub(crate) fn parse(options: &PolicyOptions, has_latest: bool) -> Result<Self, Failure> {
+    pub(crate) fn parse(
+        options: &PolicyOptions,
+        has_latest: bool,
+        tables: &IdTables,
+    ) -> Result<Self, Failure> {
         let (uid, gid) = match &options.owner {
-            Some(owner) => parse_owner(owner)?,
+            Some(owner) => parse_owner(owner, tables)?,
             None => (None, None),
         };
         let contexts = options.selinux_file_contexts.as_deref().map(FileContexts::open);
@@ -117,6 +122,14 @@ impl Policy {
             accessed: self.modified.unwrap_or(facts.accessed),
             ..facts
         }
+    }
+
+    /// Returns a failure for each option that names files which the sources do not have: a tree of
+    /// a project, a pattern. A pattern without a file is no error.
+    pub(crate) fn unused(&self) -> impl Iterator<Item = Failure> {
+        let of_modes = self.modes.iter().filter_map(|rule| rule.pattern.as_ref());
+        let patterns = self.filter.unused().chain(of_modes.filter(|it| it.is_unused()));
+        self.projects.missing().chain(patterns.map(PathPattern::unused_failure))
     }
 
     /// Returns the attributes that the copy of a file gets: ids in access control lists are mapped,
@@ -169,8 +182,8 @@ impl Policy {
     }
 }
 
-/// Parses `USER:GROUP`, `USER` or `:GROUP`, as names of this host or numbers.
-fn parse_owner(owner: &OsStr) -> Result<(Option<u32>, Option<u32>), Failure> {
+/// Parses `USER:GROUP`, `USER` or `:GROUP`, as names of the tables or numbers.
+fn parse_owner(owner: &OsStr, tables: &IdTables) -> Result<(Option<u32>, Option<u32>), Failure> {
     let mut parts = owner.as_bytes().splitn(2, |byte| *byte == b':');
     let uid = parts.next().filter(|name| !name.is_empty());
     let gid = parts.next().filter(|name| !name.is_empty());
@@ -180,13 +193,12 @@ fn parse_owner(owner: &OsStr) -> Result<(Option<u32>, Option<u32>), Failure> {
     let known = |what: &str, name: &[u8], found: Option<u32>| {
         found.ok_or_else(|| {
             let shown = names::in_message(name);
-            Failure::usage(format!(
-                "--owner: {shown} is neither a {what} of this host nor a number"
-            ))
+            let place = tables.place();
+            Failure::usage(format!("--owner: {shown} is neither a {what} of {place} nor a number"))
         })
     };
-    let uid = uid.map(|name| known("user", name, owners::user(name))).transpose()?;
-    Ok((uid, gid.map(|name| known("group", name, owners::group(name))).transpose()?))
+    let uid = uid.map(|name| known("user", name, tables.user(name))).transpose()?;
+    Ok((uid, gid.map(|name| known("group", name, tables.group(name))).transpose()?))
 }
 
 /// Parses `FROM:TO` or `FROM:TO:COUNT`.

@@ -11,13 +11,13 @@ use ferroxfs::Node;
 
 use crate::failure::Failure;
 use crate::file::facts::FileKind;
-use crate::file::source::{InodeSpace, Source, join};
+use crate::file::source::{InodeSpace, Source, join, names_of};
 use crate::import::census::Census;
 use crate::import::host::HostSource;
-use crate::import::origin::{ImportOrigin, SourceReading};
+use crate::import::origin::{ImportOrigin, Layered, SourceReading, is_standard_input, read_table};
 use crate::import::policy::Policy;
 use crate::import::unpack::make_directories;
-use crate::import::writer::ImageWriter;
+use crate::import::writer::{ImageWriter, WriteFailure};
 use crate::terminal::names;
 use crate::terminal::tally::Measure;
 
@@ -46,7 +46,7 @@ impl ImportSources {
         additions: &[OsString],
         reading: &SourceReading,
     ) -> Result<Self, Failure> {
-        if from.iter().filter(|path| path.as_path() == Path::new("-")).count() > 1 {
+        if from.iter().filter(|path| is_standard_input(path)).count() > 1 {
             return Err(Failure::usage("--from -: standard input is read once, not twice"));
         }
         let contents = from.iter().map(|path| {
@@ -104,10 +104,46 @@ impl ImportSources {
                     let top = directory.strip_suffix(b"/").unwrap_or(&directory);
                     origin.count(top, census, policy)?;
                 }
-                PlacedSource::File { source, path } => census.add_file(&path, &source),
+                PlacedSource::File { source, path } if !source.is_left_out() => {
+                    census.add_file(&path, &source);
+                }
+                PlacedSource::File { .. } => {}
             }
         }
         Ok(())
+    }
+
+    /// Returns the contents of the file at `path`, relative to the top, from the last source that
+    /// has it; `None` if none has. A path that leads through a symbolic link is followed in a
+    /// directory of the host only.
+    ///
+    /// # Errors
+    ///
+    /// A source that cannot be read, or a file that is too large for a table.
+    pub(crate) fn read_last(self, path: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+        for source in self.sources.into_iter().rev() {
+            let found = match source {
+                PlacedSource::Contents { origin, directory } => {
+                    // Only the top and the directory of the table itself can hold it.
+                    let mut below = names_of(path);
+                    let is_above = names_of(&directory).all(|name| below.next() == Some(name));
+                    let below = below.collect::<Vec<_>>().join(&b'/');
+                    if is_above { origin.read_last(&below)? } else { Layered::Missing }
+                }
+                PlacedSource::File { source, path: place } => {
+                    match names_of(&place).eq(names_of(path)) {
+                        true => Layered::File(read_table(&source)?),
+                        false => Layered::Missing,
+                    }
+                }
+            };
+            match found {
+                Layered::File(bytes) => return Ok(Some(bytes)),
+                Layered::Hidden => return Ok(None),
+                Layered::Missing => {}
+            }
+        }
+        Ok(None)
     }
 
     /// Leaves out the images `images`, to which the command writes.
@@ -117,7 +153,9 @@ impl ImportSources {
                 let origin = origin.without(images.iter().copied());
                 PlacedSource::Contents { origin, directory }
             }
-            file @ PlacedSource::File { .. } => file,
+            PlacedSource::File { source, path } => {
+                PlacedSource::File { source: source.without(images.iter().copied()), path }
+            }
         });
         Self { sources: sources.collect() }
     }
@@ -144,7 +182,7 @@ impl ImportSources {
             }
         }
         filled.and(writer.seal())?;
-        writer.report_missing_projects();
+        writer.report_unused();
         Ok(())
     }
 }
@@ -196,6 +234,10 @@ impl PlacedSource {
         writer.start_at(&join(base, &above));
         let filled = match (self, name) {
             (Self::Contents { origin, .. }, _) => origin.fill(directory, writer),
+            (Self::File { source, .. }, name) if source.is_left_out() => {
+                let left_out = Err::<(), _>(WriteFailure::One(source.leaving_out()));
+                writer.check(&name.unwrap_or_default(), left_out).map(drop)
+            }
             (Self::File { source, .. }, name) => {
                 writer.put(&directory, &name.unwrap_or_default(), source)
             }

@@ -16,9 +16,14 @@ use ferroxfs::{Error, FileType, Node, PosixError};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::file::source::{Source, names_of};
 use crate::import::archive::{ArchiveReader, Member, MemberKind};
 use crate::import::writer::{ImageWriter, OpenDirectory, WriteFailure};
 use crate::terminal::names;
+use crate::text::size;
+
+/// The unit in which the space of files is estimated, in bytes: the usual size of a block.
+const BLOCK_BYTES: u64 = 4096;
 
 /// The largest number of symbolic links that one path may lead through, as in Linux.
 const MOST_LINKS: u32 = 40;
@@ -42,6 +47,8 @@ pub(crate) struct Unpacker<'a, 'b> {
     keeps_links: bool,
     /// Whether the archive is a layer of a container image, with whiteouts.
     has_whiteouts: bool,
+    /// Whether the archive is read once, so that nothing else can tell how much space it needs.
+    is_stream: bool,
 }
 
 /// A directory of the image, and its path from the target directory without symbolic links.
@@ -63,8 +70,14 @@ impl<'a, 'b> Unpacker<'a, 'b> {
     /// Creates an import into the directory `top`. With `keeps_links`, a directory of the archive
     /// does not replace a symbolic link to a directory.
     pub(super) fn new(top: Node, writer: &'a mut ImageWriter<'b>, keeps_links: bool) -> Self {
-        let (open, has_whiteouts) = (BTreeMap::new(), false);
-        Self { top, writer, open, last: None, keeps_links, has_whiteouts }
+        let open = BTreeMap::new();
+        let (has_whiteouts, is_stream) = (false, false);
+        Self { top, writer, open, last: None, keeps_links, has_whiteouts, is_stream }
+    }
+
+    /// Lets a failure for lack of space tell how much the rest of the archive needs.
+    pub(super) fn from_stream(self, is_stream: bool) -> Self {
+        Self { is_stream, ..self }
     }
 
     /// Lets members with names of whiteouts hide files of lower layers.
@@ -78,7 +91,12 @@ impl<'a, 'b> Unpacker<'a, 'b> {
     ///
     /// Failures that would repeat for every further member.
     pub(super) fn fill(mut self, mut archive: ArchiveReader) -> Result<(), Failure> {
-        let ended = self.members(&mut archive);
+        let ended = self.members(&mut archive).map_err(|failure| {
+            match failure.is_of_room() && self.is_stream {
+                true => with_rest(failure, &mut archive),
+                false => failure,
+            }
+        });
         let reported = self.report_all(archive.take_remarks());
         match ended {
             // Reading has failed: finish the directories that exist (I3).
@@ -301,7 +319,7 @@ impl<'a, 'b> Unpacker<'a, 'b> {
                     if target.starts_with(b"/") {
                         way.clear();
                     }
-                    for name in split(&target).rev() {
+                    for name in names_of(&target).rev() {
                         steps.push_front(Component { name: name.to_vec(), is_of_link: true });
                     }
                 }
@@ -413,11 +431,32 @@ fn is_layer_metadata(above: &[&[u8]]) -> bool {
 /// Returns the path that a whiteout at `path` hides: a file, or the directory whose entries are
 /// hidden. `None` if the path is not that of a whiteout.
 fn hidden_path(path: &[u8]) -> Option<Vec<u8>> {
-    let parts: Vec<&[u8]> = split(path).collect();
+    let parts: Vec<&[u8]> = names_of(path).collect();
     let (name, above) = parts.split_last()?;
     let hidden = name.strip_prefix(WHITEOUT)?;
     let above = above.join(&b'/');
     Some(if *name == OPAQUE { above } else { join(&above, hidden) })
+}
+
+/// Adds to a failure for lack of space how much the members need that were not written. An archive
+/// that cannot be read to its end adds nothing.
+fn with_rest(failure: Failure, archive: &mut ArchiveReader) -> Failure {
+    let mut bytes = 0_u64;
+    loop {
+        match archive.next() {
+            Ok(Some(member)) => {
+                let blocks = member.facts().size.div_ceil(BLOCK_BYTES) + 1;
+                bytes = bytes.saturating_add(blocks.saturating_mul(BLOCK_BYTES));
+            }
+            Ok(None) => break,
+            Err(_) => return failure,
+        }
+        if crate::interrupt::check().is_err() {
+            return failure;
+        }
+    }
+    let rest = size::human(bytes);
+    failure.more(&format!("; the rest of the archive needs about {rest} more"))
 }
 
 /// Returns the components of a path in an archive, relative to the target directory.
@@ -425,12 +464,7 @@ fn parts(path: &[u8]) -> Result<Vec<&[u8]>, WriteFailure> {
     if path.contains(&0) {
         return Err(one("has a name with a zero byte, and is left out"));
     }
-    Ok(split(path).collect())
-}
-
-/// Splits a path into its components, `..` included. Empty components and `.` are left out.
-fn split(path: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
-    path.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b"."))
+    Ok(names_of(path).collect())
 }
 
 /// Returns the path of the entry `name` of a directory.

@@ -224,10 +224,11 @@ impl<'a> ImageWriter<'a> {
         Ok(())
     }
 
-    /// Reports each tree of `--project` of which no file was written.
-    pub(crate) fn report_missing_projects(&mut self) {
+    /// Reports each tree of `--project` of which no file was written, and each pattern that no file
+    /// matches.
+    pub(crate) fn report_unused(&mut self) {
         let policy = Rc::clone(&self.policy);
-        policy.projects.missing().for_each(|failure| (self.report)(failure));
+        policy.unused().for_each(|failure| (self.report)(failure));
     }
 
     /// Fills a directory and everything below it, in the order of the source (I3). There is no

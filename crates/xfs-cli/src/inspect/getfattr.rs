@@ -17,7 +17,7 @@ use crate::json::{self, List, Object};
 use crate::run::Run;
 use crate::terminal::console::Console;
 use crate::terminal::names::{self, NameStyle};
-use crate::text::pattern;
+use crate::text::{hexadecimal, pattern};
 
 struct Getfattr {
     arguments: GetfattrArguments,
@@ -144,10 +144,7 @@ fn encode(value: &[u8], encoding: Option<ValueEncoding>) -> Vec<u8> {
     });
     match encoding {
         ValueEncoding::Base64 => format!("0s{}", STANDARD.encode(value)).into_bytes(),
-        ValueEncoding::Hex => {
-            let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
-            format!("0x{digits}").into_bytes()
-        }
+        ValueEncoding::Hex => format!("0x{}", hexadecimal::digits(value)).into_bytes(),
         ValueEncoding::Text => {
             let mut text = vec![b'"'];
             for &byte in value {

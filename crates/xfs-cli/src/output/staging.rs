@@ -12,6 +12,7 @@
 //! | a file with one name, whose owner, mode and attributes it can get | beside it | rename(2) |
 //! | another user's file, one with more names, a mount point | beside it | a copy (space first) |
 //! | a file in a directory where nothing can be created | in `$TMPDIR` | a copy (space first) |
+//! | a named pipe | in `$TMPDIR` | writing it from its begin to its end |
 //!
 //! # Invariants
 //!
@@ -22,7 +23,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -67,6 +68,8 @@ enum Replaces {
     File(File),
     /// A file that keeps its name and gets the contents of the staged file.
     Contents(File),
+    /// The named pipe at this path, whose reader gets the contents of the staged file.
+    Pipe(PathBuf),
 }
 
 impl StagedFile {
@@ -106,6 +109,16 @@ impl StagedFile {
     /// file of which only the contents can be replaced.
     pub(crate) fn of_image(path: &Path) -> io::Result<Option<Self>> {
         Self::of_image_with(path, MODE)
+    }
+
+    /// Creates a staged file whose contents will be written to the named pipe `path`.
+    pub(crate) fn of_pipe(path: &Path) -> io::Result<Self> {
+        let directory_path = std::env::temp_dir();
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::openat(CWD, &directory_path, flags, Mode::empty())?;
+        let (file, temporary) = (tempfile::tempfile()?, None);
+        let (name, replaces) = (OsString::new(), Replaces::Pipe(path.to_owned()));
+        Ok(Self { file, directory, directory_path, name, temporary, replaces })
     }
 
     /// Creates a staged file that will take the name `path`, and that only its owner may read.
@@ -153,6 +166,7 @@ impl StagedFile {
     pub(crate) fn reach(&self) -> Reach<'_> {
         match self.replaces {
             Replaces::Contents(_) => Reach::Nothing,
+            Replaces::Pipe(_) => Reach::Host,
             _ => Reach::Beneath(self.directory.as_fd(), Rights::Names),
         }
     }
@@ -170,6 +184,10 @@ impl StagedFile {
                 linked => Ok(linked?),
             },
             Replaces::Contents(present) => copy(&self.file, &present),
+            Replaces::Pipe(path) => {
+                let mut pipe = destination::open_special(&path)?;
+                each_chunk(&self.file, |bytes, _| pipe.write_all(bytes))
+            }
             Replaces::File(present) => match self.rename() {
                 // The file is a mount point, or it is in a sticky directory and belongs to another
                 // user.
@@ -190,7 +208,9 @@ impl StagedFile {
     pub(crate) fn publish_new(mut self) -> io::Result<()> {
         match self.replaces {
             Replaces::Nothing => Ok(self.link()?),
-            Replaces::File(_) | Replaces::Contents(_) => Err(Errno::EXIST.into()),
+            Replaces::File(_) | Replaces::Contents(_) | Replaces::Pipe(_) => {
+                Err(Errno::EXIST.into())
+            }
         }
     }
 
@@ -332,15 +352,27 @@ fn copy(staged: &File, present: &File) -> io::Result<()> {
             return Err(error.into());
         }
     }
+    each_chunk(staged, |bytes, offset| present.write_all_at(bytes, offset))?;
+    present.set_len(length)
+}
+
+/// Calls `take` with the contents of a file, piece by piece from its begin, and the offset of each
+/// piece in bytes.
+pub(crate) fn each_chunk(
+    file: &File,
+    mut take: impl FnMut(&[u8], u64) -> io::Result<()>,
+) -> io::Result<()> {
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut offset = 0;
     loop {
-        let read = staged.read_at(&mut buffer, offset)?;
+        let read = match file.read_at(&mut buffer, offset) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read?,
+        };
         if read == 0 {
-            break;
+            return Ok(());
         }
-        present.write_all_at(buffer.get(..read).unwrap_or_default(), offset)?;
+        take(buffer.get(..read).unwrap_or_default(), offset)?;
         offset += read as u64;
     }
-    present.set_len(length)
 }

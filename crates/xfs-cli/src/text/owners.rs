@@ -27,9 +27,14 @@ pub(crate) fn project(name: &[u8]) -> Option<u32> {
 /// name, parses the name as a number. The number 2^32 - 1 is no id: it means "no change" in system
 /// calls.
 fn find(name: &[u8], table: &str) -> Option<u32> {
-    let named = fs::read(table).ok().and_then(|table| find_id(&table, name));
+    // A host without the table has no names.
+    id_in(&fs::read(table).unwrap_or_default(), name)
+}
+
+/// Works as [`user`] and [`group`], with a table like /etc/passwd of another system.
+pub(crate) fn id_in(table: &[u8], name: &[u8]) -> Option<u32> {
     let number = || std::str::from_utf8(name).ok()?.parse().ok();
-    let id = named.or_else(number).and_then(|id: u64| u32::try_from(id).ok());
+    let id = find_id(table, name).or_else(number).and_then(|id: u64| u32::try_from(id).ok());
     id.filter(|id| *id != u32::MAX)
 }
 

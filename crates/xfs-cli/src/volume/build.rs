@@ -14,6 +14,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
 use crate::cli::{self, BuildArguments, Command, GlobalOptions};
+use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::Object;
 use crate::run::Run;
@@ -31,17 +32,18 @@ pub(crate) fn open(
     global: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
     let recipe = Recipe::read(&arguments.recipe)?;
-    let words = command_line(recipe, arguments)?;
-    if arguments.print_command {
-        return Ok(Box::new(PrintCommand { words }));
-    }
+    let words = command_line(&recipe, arguments)?;
     let shown = names::in_message(arguments.recipe.as_os_str().as_bytes()).into_owned();
-    let parsed = cli::parse(words).map_err(|error| {
+    let placed = |failure: Failure| {
+        let place = recipe.place_of(failure.message()).unwrap_or(&shown).to_owned();
+        if failure.exit() == Exit::Usage { failure.about(&place) } else { failure }
+    };
+    let parsed = cli::parse(words.clone()).map_err(|error| {
         // The first line has the error, and the others are advice for a command line.
         let text = error.render().to_string();
         let line = text.lines().next().unwrap_or_default();
-        Failure::usage(format!("{shown}: {}", line.strip_prefix("error: ").unwrap_or(line)))
-            .hint("ferroxfs build --print-command shows the command line of the recipe")
+        placed(Failure::usage(line.strip_prefix("error: ").unwrap_or(line)))
+            .hint("the keys of a recipe are the long options of ferroxfs mkfs")
     })?;
     let Command::Mkfs(mkfs) = parsed.command else {
         return Err(Failure::usage(format!("{shown}: is not a recipe of mkfs")));
@@ -54,19 +56,23 @@ pub(crate) fn open(
         requests: of_run.requests,
         ..parsed.global
     };
-    mkfs::open(*mkfs, &options)
+    if arguments.print_command {
+        mkfs::check_options(&mkfs, &options).map_err(placed)?;
+        return Ok(Box::new(PrintCommand { words }));
+    }
+    mkfs::open(*mkfs, &options).map_err(placed)
 }
 
 /// Returns the words of the command line of `mkfs`, beginning with the name of the program.
-fn command_line(recipe: Recipe, arguments: &BuildArguments) -> Result<Vec<OsString>, Failure> {
-    let Recipe { options, output } = recipe;
+fn command_line(recipe: &Recipe, arguments: &BuildArguments) -> Result<Vec<OsString>, Failure> {
+    let Recipe { options, output, .. } = recipe;
     let mut words = vec!["ferroxfs".into(), "mkfs".into()];
-    words.extend(options);
+    words.extend(options.iter().cloned());
     if arguments.force && !words.iter().any(|word| word == "-f") {
         words.push("-f".into());
     }
     let given = arguments.output.as_ref().map(|path| recipe::not_an_option(path.as_os_str()));
-    let output = given.or(output).ok_or_else(|| {
+    let output = given.or_else(|| output.clone()).ok_or_else(|| {
         let shown = names::in_message(arguments.recipe.as_os_str().as_bytes());
         Failure::usage(format!("{shown}: names no output"))
             .hint("add output = \"disk.img\" to it, or give --output FILE")

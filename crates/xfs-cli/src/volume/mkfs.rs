@@ -13,6 +13,7 @@ mod prototype;
 mod quota;
 mod sizing;
 
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
@@ -23,7 +24,7 @@ use xfs_device::share_bytes;
 use xfs_image::is_address;
 use xfs_mkfs::{Devices, Discard, Plan, Size, TargetDevice};
 
-use crate::cli::{GlobalOptions, MkfsArguments};
+use crate::cli::{DiskOptions, GlobalOptions, MkfsArguments};
 use crate::failure::Failure;
 use crate::import::origin::PipeReading;
 use crate::inspect::info::{geometry_object, xfs_info};
@@ -40,6 +41,7 @@ use disk::DiskPlan;
 use fill::{Fill, MadeDevices, check_fillable};
 use options::{asked_bytes, asked_time, geometry_failure, identity, read_options};
 use packaging::Packaging;
+use quota::NewQuota;
 
 const SECTOR_BYTES: u32 = 512;
 
@@ -73,6 +75,19 @@ pub(crate) fn open(
         return Err(Failure::usage("--disk makes a new disk, --partition uses one that exists"));
     }
     open_sized(arguments, global, None).map(|mkfs| -> Box<dyn Run> { Box::new(mkfs) })
+}
+
+/// Checks the options, and opens nothing that they name.
+pub(crate) fn check_options(
+    arguments: &MkfsArguments,
+    global: &GlobalOptions,
+) -> Result<(), Failure> {
+    let (options, _) = read_options(arguments, global)?;
+    // The files of the EFI system partition need not exist yet.
+    let disk = DiskOptions { esp: None, ..arguments.whole_disk.clone() };
+    DiskPlan::parse(&disk, asked_time(arguments)?)?;
+    Packaging::parse(&disk)?;
+    NewQuota::parse(arguments, &options.quota).map(drop)
 }
 
 /// Works as [`open`]. With `chosen`, an earlier run has chosen the size of the data.
@@ -213,17 +228,11 @@ impl Run for Mkfs {
 impl Mkfs {
     /// Makes the volume once.
     fn make(self, console: &mut Console) -> Result<(), Failure> {
-        for warning in self.plan.warnings() {
-            console.note(format!("warning: {warning}"));
-        }
-        let superblock = self.plan.superblock();
-        let mut facts = describe(superblock);
-        if !console.is_json() && !console.is_quiet() {
-            let style = console.name_style(false);
-            let show = |path: &Path| style.show(path.as_os_str().as_bytes()).into_owned();
-            let name = show(&self.data.path);
-            let log = self.log.as_ref().map(|log| show(&log.path));
-            xfs_info::print(console.out(), &name, log.as_deref(), superblock)?;
+        let mut facts = describe(self.plan.superblock());
+        // A chosen size may be too small. Then another volume is made, and the last one is printed.
+        let prints_last = self.chosen.is_some() && !self.arguments.dry_run;
+        if !prints_last {
+            print_geometry(&self.plan, &self.data, self.log.as_ref(), console)?;
         }
         let Self { arguments, plan, time, mut data, mut log, mut realtime, fill, .. } = self;
         let Some(device) = data.device.take() else {
@@ -256,12 +265,41 @@ impl Mkfs {
         let failed = |error| Failure::host(data.path.as_os_str(), &error);
         facts.extend(data.describe().map_err(failed)?);
         drop(step);
+        if prints_last {
+            print_geometry(&plan, &data, log.as_ref(), console)?;
+        }
+        if arguments.digest {
+            let digest = data.digest()?;
+            if !console.is_json() && !console.is_quiet() {
+                writeln!(console.out(), "sha256:{digest}")?;
+            }
+            facts.insert("sha256".to_owned(), digest.into());
+        }
         // The volume is not valid before its log and its realtime section exist.
         log.map_or(Ok(()), Device::publish)?;
         realtime.map_or(Ok(()), Device::publish)?;
         data.publish()?;
         Ok(console.conclude_with(facts)?)
     }
+}
+
+/// Prints the warnings about a volume, and its geometry as mkfs.xfs(8) does.
+fn print_geometry(
+    plan: &Plan,
+    data: &Device,
+    log: Option<&Device>,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    for warning in plan.warnings() {
+        console.note(format!("warning: {warning}"));
+    }
+    if console.is_json() || console.is_quiet() {
+        return Ok(());
+    }
+    let style = console.name_style(false);
+    let show = |path: &Path| style.show(path.as_os_str().as_bytes()).into_owned();
+    let (name, log) = (show(&data.path), log.map(|log| show(&log.path)));
+    Ok(xfs_info::print(console.out(), &name, log.as_deref(), plan.superblock())?)
 }
 
 fn describe(superblock: &Superblock) -> Object {

@@ -202,13 +202,14 @@ fn full_volume_reports_needed_and_free_space() {
     fs::write(place.path("tree/large"), vec![1; 40 << 20]).unwrap();
     let mut mkfs = place.command(&["mkfs", "-q", "--unsupported", "-d", "file,size=32m", "small"]);
     assert!(mkfs.output().unwrap().status.success());
-    let free = "free)\nhint: remove files, or enlarge the volume: ferroxfs growfs";
+    let free = "\nhint: remove files, or enlarge the volume: ferroxfs growfs";
     for words in [
         &["import", "tree", "small"][..],
         &["cp", "tree/large", "small:/"],
         &["fallocate", "-l", "40m", "small:/f"],
     ] {
         place.check_failure(words, 1, "(40.0 MiB needed, ");
+        place.check_failure(words, 1, " free)");
         place.check_failure(words, 1, free);
     }
     place.check(&["touch", "small:/present"]);

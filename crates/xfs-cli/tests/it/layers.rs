@@ -55,6 +55,15 @@ fn docker(directory: &Path, tag: &str, layers: &[Vec<u8>]) {
     fs::write(directory.join("manifest.json"), manifest.to_string()).unwrap();
 }
 
+/// Writes the archive of `docker save` with these layers.
+pub(crate) fn docker_archive(place: &VolumeDir, archive: &str, layers: &[Vec<u8>]) {
+    let directory = place.path("docker");
+    docker(&directory, "example.com/tree:1", layers);
+    let mut tar = Command::new("tar");
+    tar.arg("-cf").arg(place.path(archive)).arg("-C").arg(directory).arg(".");
+    assert!(tar.status().unwrap().success());
+}
+
 /// Makes the image `out` from sources.
 #[track_caller]
 fn make(place: &VolumeDir, out: &str, arguments: &[&str]) {

@@ -24,6 +24,7 @@ mod documents;
 mod editing;
 mod errors;
 mod extraction;
+mod filling;
 mod first_contact;
 mod hashes;
 mod hints;

@@ -11,6 +11,8 @@ use ring::digest::{SHA256, digest as hash};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U64;
 
+use crate::text::hexadecimal;
+
 const BLOCK_BYTES: usize = 4096;
 const BLOCK_LOG: u8 = 12;
 const HASH_BYTES: usize = 32;
@@ -47,7 +49,7 @@ pub(super) fn digest(file: &File, length: u64) -> io::Result<String> {
     descriptor.extend_from_slice(U64::new(length).as_bytes());
     descriptor.extend_from_slice(&root);
     descriptor.resize(DESCRIPTOR_BYTES, 0);
-    Ok(hashed(&descriptor).iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hexadecimal::digits(&hashed(&descriptor)))
 }
 
 /// Adds a hash to a level of the tree. A level never holds more than one block of hashes.

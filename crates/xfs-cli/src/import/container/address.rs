@@ -69,9 +69,14 @@ impl ContainerAddress {
         found.and_then(|(start, _)| std::str::from_utf8(start).ok()).unwrap_or_default()
     }
 
+    /// Returns whether the image is an archive on standard input.
+    pub(crate) fn is_standard_input(&self) -> bool {
+        self.path == Path::new("-") && self.form.is_archive()
+    }
+
     /// Returns the path for messages.
     pub(super) fn shown(&self) -> &[u8] {
-        match self.path == Path::new("-") {
+        match self.is_standard_input() {
             true => b"standard input",
             false => self.path.as_os_str().as_bytes(),
         }

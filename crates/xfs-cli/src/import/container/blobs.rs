@@ -57,7 +57,8 @@ impl BlobStore {
         let failed = |error: io::Error| Failure::host(name, &error);
         if path == Path::new("-") && is_archive {
             let failed = |error: io::Error| invalid(format!("standard input: {error}"));
-            return Self::index(input::open().map_err(failed)?, "standard input");
+            let spool = Spool::of_file(input::open().map_err(failed)?, "standard input")?;
+            return Self::of_archive(Arc::new(spool), "standard input");
         }
         let file = File::open(path).map_err(failed)?;
         if file.metadata().map_err(failed)?.is_dir() {
@@ -65,25 +66,23 @@ impl BlobStore {
         }
         let shown = names::in_message(name.as_bytes());
         match is_archive {
-            true => Self::index(file, &shown),
+            true => Self::of_archive(Arc::new(Spool::of_file(file, &shown)?), &shown),
             false => Err(invalid(format!("{shown}: is not a directory"))
                 .hint("oci-archive:FILE names an archive of a layout")),
         }
     }
 
-    /// Lists the files of an archive.
-    fn index(file: File, name: &str) -> Result<Self, Failure> {
-        let mut bytes = Spool::of_file(file, name)?;
+    /// Lists the files of an archive. One that is compressed is spooled.
+    pub(super) fn of_archive(mut bytes: Arc<Spool>, name: &str) -> Result<Self, Failure> {
         let mut head = [0; 512];
         let failed = |error: io::Error| invalid(format!("{name}: {error}"));
         let read = bytes.read_at(&mut head, 0).map_err(failed)?;
         let head = head.get(..read).unwrap_or_default();
         if !block::is_header(head) && Compression::of(head).is_some() {
-            let input = BufReader::with_capacity(CHUNK_BYTES, bytes.into_reader());
+            let input = BufReader::with_capacity(CHUNK_BYTES, SpoolReader::new(bytes));
             let unpacked = Decompressed::new(Box::new(input), 0).map_err(failed)?;
-            bytes = Spool::read(unpacked, name)?;
+            bytes = Arc::new(Spool::read(unpacked, name)?);
         }
-        let bytes = Arc::new(bytes);
         let input = SpoolReader::new(Arc::clone(&bytes));
         let input = BufReader::with_capacity(CHUNK_BYTES, input);
         let mut archive = ArchiveReader::open_layer(Box::new(input), name.to_owned())?;

@@ -9,6 +9,7 @@ use super::{invalid, refused};
 use crate::failure::Failure;
 use crate::import::decompress::Input;
 use crate::terminal::names;
+use crate::text::hexadecimal;
 
 /// The algorithms, their names, and the lengths of their digests in hexadecimal digits.
 const ALGORITHMS: [(&str, &Algorithm, usize); 2] =
@@ -54,8 +55,7 @@ impl Digest {
     }
 
     fn is_equal(&self, found: &[u8]) -> bool {
-        let text: String = found.iter().map(|byte| format!("{byte:02x}")).collect();
-        text == self.hexadecimal
+        hexadecimal::digits(found) == self.hexadecimal
     }
 }
 

@@ -7,12 +7,15 @@
 //! top of the source on; `**` stands for any number of directories. With a slash at its end, it
 //! matches directories only. A directory is left out, or taken, with everything below it.
 
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::file::source::names_of;
 use crate::terminal::names;
 use crate::text::glob::Glob;
 
@@ -29,6 +32,18 @@ pub(crate) struct Filter {
 pub(crate) struct PathPattern {
     parts: Vec<PatternPart>,
     only_directories: bool,
+    /// The text and the place that the user gave, for messages.
+    given: Given,
+    /// Whether a file has matched.
+    is_used: Cell<bool>,
+}
+
+/// A pattern as the user gave it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Given {
+    /// The option or the file with the pattern.
+    place: String,
+    text: Vec<u8>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,14 +100,26 @@ impl Filter {
         if names.is_empty() {
             return true;
         }
-        if self.excluded.iter().any(|pattern| pattern.reaches(&names, is_directory)) {
+        let mut is_excluded = false;
+        for pattern in &self.excluded {
+            is_excluded |= pattern.reaches(&names, is_directory);
+        }
+        if is_excluded {
             return false;
         }
         let Some(included) = &self.included else { return true };
-        included.iter().any(|pattern| {
-            pattern.reaches(&names, is_directory)
-                || is_directory && pattern.compare(&names) == PathMatch::OnTheWay
-        })
+        let mut is_included = false;
+        for pattern in included {
+            is_included |= pattern.reaches(&names, is_directory)
+                || is_directory && pattern.compare(&names) == PathMatch::OnTheWay;
+        }
+        is_included
+    }
+
+    /// Returns the patterns that no file has matched.
+    pub(super) fn unused(&self) -> impl Iterator<Item = &PathPattern> {
+        let all = self.excluded.iter().chain(self.included.iter().flatten());
+        all.filter(|pattern| pattern.is_unused())
     }
 }
 
@@ -123,7 +150,10 @@ impl PathPattern {
             }
         }
         match names.is_empty() {
-            false => Ok(Self { parts, only_directories }),
+            false => {
+                let given = Given { place: place.to_owned(), text: text.to_vec() };
+                Ok(Self { parts, only_directories, given, is_used: Cell::new(false) })
+            }
             true => {
                 let shown = names::in_message(text);
                 Err(Failure::usage(format!("{place}: {shown:?} is not a pattern of a path")))
@@ -134,16 +164,36 @@ impl PathPattern {
     /// Returns whether the pattern matches exactly this path.
     pub(crate) fn matches(&self, path: &[u8], is_directory: bool) -> bool {
         let names: Vec<&[u8]> = names_of(path).collect();
-        (is_directory || !self.only_directories) && self.compare(&names) == PathMatch::Whole
+        let is_match =
+            (is_directory || !self.only_directories) && self.compare(&names) == PathMatch::Whole;
+        self.note(is_match)
+    }
+
+    /// Notes whether a file has matched, and returns it.
+    fn note(&self, is_match: bool) -> bool {
+        self.is_used.set(self.is_used.get() || is_match);
+        is_match
+    }
+
+    /// Returns whether no file has matched yet.
+    pub(super) fn is_unused(&self) -> bool {
+        !self.is_used.get()
+    }
+
+    /// Returns the failure for a pattern that no file has matched.
+    pub(super) fn unused_failure(&self) -> Failure {
+        let Given { place, text } = &self.given;
+        let shown = names::in_message(text);
+        Failure::new(Exit::Fine, format!("{place}: no file matches {shown}")).placed()
     }
 
     /// Returns whether the pattern matches the path with these names, or a directory above it.
     fn reaches(&self, names: &[&[u8]], is_directory: bool) -> bool {
-        (1..=names.len()).any(|length| {
+        self.note((1..=names.len()).any(|length| {
             let is_above = length < names.len();
             (is_above || is_directory || !self.only_directories)
                 && self.compare(names.get(..length).unwrap_or_default()) == PathMatch::Whole
-        })
+        }))
     }
 
     /// Compares the pattern with the path that has these names. All ways to match are followed
@@ -183,11 +233,6 @@ impl PathPattern {
             }
         }
     }
-}
-
-/// Returns the names in a path, without empty ones and `.`.
-fn names_of(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    path.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b"."))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use ferroxfs::attr::ExtendedFlags;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::file::facts::{Facts, FileKind};
+use crate::file::source::names_of;
 use crate::terminal::names;
 use crate::text::owners;
 
@@ -26,11 +27,6 @@ struct ProjectTree {
     id: u32,
     /// Whether a file of the tree was written.
     is_found: Cell<bool>,
-}
-
-/// Returns the names of which a path consists.
-fn names_of(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    path.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b"."))
 }
 
 impl ProjectTree {

@@ -1,16 +1,17 @@
+use super::id_tables::IdTables;
 use super::{IdRange, Policy, parse_owner, parse_range, parse_rule, parse_time};
 use crate::file::facts::{Facts, FileKind, Time};
 use crate::file::source::NamedValue;
 
 #[test]
 fn owners_ids_and_times_are_parsed() {
-    assert_eq!(parse_owner("1:2".as_ref()).unwrap(), (Some(1), Some(2)));
-    assert_eq!(parse_owner("1".as_ref()).unwrap(), (Some(1), None));
-    assert_eq!(parse_owner(":2".as_ref()).unwrap(), (None, Some(2)));
-    assert!(parse_owner(":".as_ref()).is_err());
+    assert_eq!(parse_owner("1:2".as_ref(), &IdTables::default()).unwrap(), (Some(1), Some(2)));
+    assert_eq!(parse_owner("1".as_ref(), &IdTables::default()).unwrap(), (Some(1), None));
+    assert_eq!(parse_owner(":2".as_ref(), &IdTables::default()).unwrap(), (None, Some(2)));
+    assert!(parse_owner(":".as_ref(), &IdTables::default()).is_err());
     // No file could get this owner.
-    assert!(parse_owner("4294967295:0".as_ref()).is_err());
-    assert!(parse_owner("0:4294967295".as_ref()).is_err());
+    assert!(parse_owner("4294967295:0".as_ref(), &IdTables::default()).is_err());
+    assert!(parse_owner("0:4294967295".as_ref(), &IdTables::default()).is_err());
     let range = IdRange { from: 1, to: 2, count: 3 };
     assert_eq!(parse_range("1:2:3").unwrap(), range);
     for text in ["", "1", "1:", "1:2:3:4", "-1:2", "1:2:0", "4294967295:0", "0:4294967290:6"] {

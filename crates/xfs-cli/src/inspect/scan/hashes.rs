@@ -5,8 +5,6 @@
 //! sha256:  SHA-256 of everything, as sha256sum(1) prints it
 //! ```
 
-use std::fmt::Write;
-
 use ferroxfs::{File, InodeNumber, Volume};
 use ring::digest::{Context, SHA256};
 use xfs_scan::{ContentsHasher, FindingCode, HashFailure};
@@ -15,6 +13,7 @@ use crate::cli::ScanHash;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::text::hexadecimal;
 
 /// Number of bytes at the start of a file, and at its end, that stand for its contents.
 const HEAD_BYTES: u64 = 64 << 10;
@@ -59,14 +58,11 @@ impl VolumeHasher {
             }
             ScanHash::Head | ScanHash::Full => update(&mut context, &file, 0, size)?,
         }
-        let mut text = match self.kind {
-            ScanHash::Head => "head:".to_owned(),
-            ScanHash::Full => "sha256:".to_owned(),
+        let kind = match self.kind {
+            ScanHash::Head => "head",
+            ScanHash::Full => "sha256",
         };
-        for byte in context.finish().as_ref() {
-            write!(text, "{byte:02x}").expect("text grows as needed");
-        }
-        Ok(text)
+        Ok(format!("{kind}:{}", hexadecimal::digits(context.finish().as_ref())))
     }
 }
 

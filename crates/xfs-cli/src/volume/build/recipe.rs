@@ -32,6 +32,8 @@ pub(super) struct Recipe {
     pub(super) options: Vec<OsString>,
     /// The file that is made; `None` if the recipe names none.
     pub(super) output: Option<OsString>,
+    /// The options of the keys that the recipe has, and the place of each.
+    places: Vec<(&'static str, String)>,
 }
 
 impl Recipe {
@@ -48,6 +50,16 @@ impl Recipe {
         let text = String::from_utf8(bytes)
             .map_err(|_| Failure::usage(format!("{shown}: is not UTF-8; a recipe is")))?;
         RecipeReader { path, text: &text }.read()
+    }
+
+    /// Returns the place of the key whose option a message of `mkfs` names; `None` if it names
+    /// none. The longest name counts, as `--esp` is a part of `--esp-size`.
+    pub(super) fn place_of(&self, message: &str) -> Option<&str> {
+        let named = self
+            .places
+            .iter()
+            .filter(|(option, _)| option.starts_with("--") && message.contains(option));
+        named.max_by_key(|(option, _)| option.len()).map(|(_, place)| place.as_str())
     }
 }
 
@@ -78,12 +90,13 @@ impl<'t> RecipeReader<'t> {
         for (name, _) in disk.into_iter().flatten() {
             self.check_known(DISK, name)?;
         }
-        let mut recipe = Recipe { options: Vec::new(), output: None };
+        let mut recipe = Recipe { options: Vec::new(), output: None, places: Vec::new() };
         for key in KEYS {
             let table = if key.table == DISK { disk } else { Some(top) };
             let found = table
                 .and_then(|table| table.iter().find(|(name, _)| &**name.get_ref() == key.name));
             if let Some((_, value)) = found {
+                recipe.places.push((key.option.trim_end_matches('='), self.place(&value.span())));
                 self.add(&mut recipe, key, value)?;
             }
         }
@@ -247,11 +260,16 @@ impl<'t> RecipeReader<'t> {
 
     /// Returns the failure about a place of the recipe.
     fn failure(&self, span: &Range<usize>, message: &str) -> Failure {
+        Failure::usage(format!("{}: {}", self.place(span), names::printable(message)))
+    }
+
+    /// Returns a place of the recipe as `RECIPE:LINE:COLUMN`.
+    fn place(&self, span: &Range<usize>) -> String {
         let before = self.text.get(..span.start).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
         let shown = names::in_message(self.path.as_os_str().as_bytes());
-        Failure::usage(format!("{shown}:{line}:{column}: {}", names::printable(message)))
+        format!("{shown}:{line}:{column}")
     }
 }
 

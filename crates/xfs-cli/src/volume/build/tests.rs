@@ -37,7 +37,9 @@ fn words(text: &str) -> Result<Vec<String>, String> {
     let here = format!("{}/", folder.path().display());
     let shown = |word: &OsString| word.to_str().unwrap().replace(&here, "HERE/");
     match Recipe::read(&path) {
-        Ok(Recipe { options, output }) => Ok(options.iter().chain(&output).map(shown).collect()),
+        Ok(Recipe { options, output, .. }) => {
+            Ok(options.iter().chain(&output).map(shown).collect())
+        }
         Err(failure) => Err(failure.to_string().replace(&here, "HERE/")),
     }
 }

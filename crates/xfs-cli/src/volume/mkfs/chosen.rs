@@ -2,7 +2,6 @@
 //! small is followed by a larger one.
 
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +13,7 @@ use super::sizing::{FreeSpace, Sizing};
 use super::{SECTOR_BYTES, minimize, sizing};
 use crate::cli::{GlobalOptions, MkfsArguments};
 use crate::failure::Failure;
+use crate::import::origin::{is_named_pipe, is_standard_input};
 use crate::input::{self, Spool};
 use crate::terminal::names;
 use crate::text::size;
@@ -53,7 +53,7 @@ pub(super) fn choose_size(
         let message = format!("{name}: a named pipe can be read only once, not also for its size");
         return Err(Failure::usage(message).hint("give it as standard input: --from -"));
     }
-    let reads_input = arguments.from.iter().any(|from| from.as_os_str() == "-");
+    let reads_input = arguments.from.iter().any(|from| is_standard_input(from));
     let standard_input = match reads_input {
         true => Some(Arc::new(input::standard_input()?)),
         false => None,
@@ -88,7 +88,7 @@ pub(super) fn with_needed_size(
     arguments: &MkfsArguments,
     global: &GlobalOptions,
 ) -> Failure {
-    let is_stream = |from: &PathBuf| from.as_os_str() == "-" || is_named_pipe(from);
+    let is_stream = |from: &PathBuf| is_standard_input(from) || is_named_pipe(from);
     if arguments.from.iter().any(is_stream) {
         return failure;
     }
@@ -104,8 +104,4 @@ pub(super) fn with_needed_size(
         // The failure itself is what the user needs to know.
         Err(_) => failure,
     }
-}
-
-fn is_named_pipe(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
 }

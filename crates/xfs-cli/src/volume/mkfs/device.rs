@@ -7,6 +7,7 @@
 
 mod request;
 
+use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use std::rc::Rc;
 
 use ferroxfs::Timestamp;
 use ferroxfs::admin::Uuid;
+use ring::digest::{Context, SHA256};
 use xfs_device::{BlockDevice, DeviceError, FileDevice, SharedDevice};
 
 use super::disk::DiskPlan;
@@ -22,8 +24,9 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::json::Object;
-use crate::output::StagedFile;
+use crate::output::{StagedFile, each_chunk};
 use crate::terminal::names;
+use crate::text::hexadecimal;
 pub(super) use request::{DeviceRequest, Placement};
 
 /// The device, file or NBD export of a new volume. With `-N` it is not opened.
@@ -161,11 +164,32 @@ impl Device {
         let mut object = self.disk.as_ref().map_or_else(Object::new, |disk| disk.describe());
         if self.format != Packaging::Raw {
             object.insert("format".to_owned(), self.format.name().into());
-            if let Some(image) = self.packed.as_ref().or(self.staged.as_ref()) {
-                object.insert("image_bytes".to_owned(), image.file().metadata()?.len().into());
-            }
+        }
+        if let Some(image) = self.image() {
+            object.insert("image_bytes".to_owned(), image.metadata()?.len().into());
         }
         Ok(object)
+    }
+
+    /// Returns the finished image; `None` for a device that is written in place.
+    fn image(&self) -> Option<&File> {
+        self.packed.as_ref().or(self.staged.as_ref()).map(StagedFile::file)
+    }
+
+    /// Returns the SHA-256 of the finished image in hexadecimal digits.
+    pub(super) fn digest(&self) -> Result<String, Failure> {
+        let Some(image) = self.image() else {
+            let shown = names::in_message(self.path.as_os_str().as_bytes());
+            let failure = Failure::usage("--digest is for a new file").about(&shown);
+            return Err(failure.hint("sha256sum(1) reads a device"));
+        };
+        let mut context = Context::new(&SHA256);
+        let taken = each_chunk(image, |bytes, _| {
+            context.update(bytes);
+            interrupt::check_io()
+        });
+        taken.map_err(|error| self.unfilled(Failure::host(self.path.as_os_str(), &error)))?;
+        Ok(hexadecimal::digits(context.finish().as_ref()))
     }
 
     /// Puts the finished volume at the path that the user gave.

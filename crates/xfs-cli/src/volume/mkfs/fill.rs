@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -22,8 +22,9 @@ use crate::failure::Failure;
 use crate::file::facts::Time;
 use crate::image::{Filling, Image};
 use crate::import::container::Platform;
-use crate::import::origin::{PipeReading, SourceReading};
+use crate::import::origin::{PipeReading, SourceReading, is_named_pipe, is_standard_input};
 use crate::import::policy::Policy;
+use crate::import::policy::id_tables::IdTables;
 use crate::import::sources::{ImportSources, no_source};
 use crate::import::writer::{ImageWriter, WriterOptions};
 use crate::input::Spool;
@@ -66,7 +67,7 @@ impl Fill {
             Self::check_has_sources(arguments)?;
             return Ok(None);
         }
-        let policy = Self::policy(arguments)?;
+        let policy = Self::policy(arguments, standard_input.as_ref())?;
         let sources = Self::open_sources(arguments, pipes, standard_input, &policy)?;
         if sources.is_empty() {
             Self::check_has_sources(arguments)?;
@@ -106,8 +107,23 @@ impl Fill {
         }
     }
 
-    pub(super) fn policy(arguments: &MkfsArguments) -> Result<Rc<Policy>, Failure> {
-        Ok(Rc::new(Policy::parse(&arguments.policy, asked_time(arguments)?.is_some())?))
+    pub(super) fn policy(
+        arguments: &MkfsArguments,
+        standard_input: Option<&Arc<Spool>>,
+    ) -> Result<Rc<Policy>, Failure> {
+        let tables = IdTables::open(&arguments.policy, || {
+            let is_stream = |from: &PathBuf| {
+                is_named_pipe(from) || is_standard_input(from) && standard_input.is_none()
+            };
+            if arguments.from.iter().any(is_stream) {
+                let message = "--passwd-from-image reads the sources twice, and a pipe only once";
+                return Err(Failure::usage(message).hint("write the archive to a file first"));
+            }
+            let (whole, input) = (PipeReading::Whole, standard_input.cloned());
+            Self::open_sources(arguments, whole, input, &Rc::default())
+        })?;
+        let has_latest = asked_time(arguments)?.is_some();
+        Ok(Rc::new(Policy::parse(&arguments.policy, has_latest, &tables)?))
     }
 
     /// Opens the sources of the files, to fill a trial volume.
@@ -116,18 +132,19 @@ impl Fill {
         options: &Options,
         standard_input: Option<Arc<Spool>>,
     ) -> Result<Self, Failure> {
-        let sources = Self::sources(arguments, standard_input)?;
+        let policy = Self::policy(arguments, standard_input.as_ref())?;
+        let sources = Self::sources(arguments, standard_input, &policy)?;
         let quota = NewQuota::parse(arguments, &options.quota)?;
-        Self::new(arguments, sources, Self::policy(arguments)?, quota)
+        Self::new(arguments, sources, policy, quota)
     }
 
     /// Opens the sources of the files, to measure them.
     pub(super) fn sources(
         arguments: &MkfsArguments,
         standard_input: Option<Arc<Spool>>,
+        policy: &Rc<Policy>,
     ) -> Result<ImportSources, Failure> {
-        let policy = Self::policy(arguments)?;
-        let sources = Self::open_sources(arguments, PipeReading::Whole, standard_input, &policy)?;
+        let sources = Self::open_sources(arguments, PipeReading::Whole, standard_input, policy)?;
         match sources.is_empty() {
             true => Err(no_source(match arguments.minimize {
                 true => "--minimize",

@@ -141,9 +141,9 @@ impl Sizing<'_> {
             false => SMALLEST_BYTES,
         };
         let replaced = self.path.is_file().then_some(self.path);
-        let sources = Fill::sources(self.arguments, self.standard_input.clone())?;
+        let policy = Fill::policy(self.arguments, self.standard_input.as_ref())?;
+        let sources = Fill::sources(self.arguments, self.standard_input.clone(), &policy)?;
         let sources = sources.without(replaced.as_slice());
-        let policy = Fill::policy(self.arguments)?;
         let mut bytes = smallest;
         let mut census = Census::new(self.plan(bytes)?.superblock(), sources.are_layers());
         sources.count(&mut census, &policy)?;

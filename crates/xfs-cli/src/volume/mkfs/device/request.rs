@@ -7,14 +7,14 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use xfs_device::{
-    BlockDevice, ChoiceError, DeviceError, FileDevice, FileOptions, Partition, PartitionChoice,
-    SharedDevice, WindowDevice,
+    BlockDevice, ChoiceError, Contents, DeviceError, FileDevice, FileOptions, Partition,
+    PartitionChoice, SharedDevice, WindowDevice,
 };
 
 use super::{ByteRange, Device, device_failure};
@@ -126,6 +126,7 @@ impl<'a> DeviceRequest<'a> {
                 })
             }),
             Err(error) => Err(Failure::host(self.path.as_os_str(), &error)),
+            Ok(metadata) if metadata.file_type().is_fifo() => self.piped_length(),
             Ok(metadata) if metadata.is_file() && self.grows => {
                 let there = match &self.placement {
                     Placement::Whole => metadata.len(),
@@ -138,6 +139,29 @@ impl<'a> DeviceRequest<'a> {
                 Ok(there.max(self.bytes.unwrap_or(0)))
             }
             Ok(_) => self.present_length(),
+        }
+    }
+
+    /// Returns the length in bytes of the volume that is written to a named pipe.
+    fn piped_length(&self) -> Result<u64, Failure> {
+        if matches!(self.placement, Placement::Partition(_)) {
+            return Err(self.failure(Exit::Usage, "a named pipe has no partitions".to_owned()));
+        }
+        self.bytes.ok_or_else(|| {
+            self.failure(Exit::Usage, "a named pipe needs the size of the volume".to_owned())
+                .hint("-d size=BYTES gives it, -d size=auto and --minimize fit it to the files")
+        })
+    }
+
+    fn is_pipe(&self) -> bool {
+        std::fs::metadata(self.path).is_ok_and(|metadata| metadata.file_type().is_fifo())
+    }
+
+    /// Creates a staged file; `None` if the device is written in place.
+    fn staged(&self) -> io::Result<Option<StagedFile>> {
+        match self.is_pipe() {
+            true => StagedFile::of_pipe(self.path).map(Some),
+            false => StagedFile::of_image(self.path),
         }
     }
 
@@ -243,7 +267,7 @@ impl<'a> DeviceRequest<'a> {
         if let Some(remote) = &self.remote {
             return Ok(remote.sector_size());
         }
-        if self.path.exists() && self.format == Packaging::Raw {
+        if self.path.exists() && self.format == Packaging::Raw && !self.is_pipe() {
             return Ok(self.open_read_only()?.sector_size());
         }
         Ok(SECTOR_BYTES)
@@ -275,17 +299,17 @@ impl<'a> DeviceRequest<'a> {
             self.check_contents(made.contents(&self.placement), arguments)?;
             return Ok(made);
         }
-        let mut present = match path.exists() {
+        let mut present = match path.exists() && !self.is_pipe() {
             true => Some(self.open_present(arguments)?),
             false => None,
         };
         let mut staged = None;
         if self.can_be_replaced(arguments) {
-            staged = StagedFile::of_image(&path).map_err(failed)?;
+            staged = self.staged().map_err(failed)?;
         }
         let packed = match self.format {
             Packaging::Raw | Packaging::Vhd => None,
-            Packaging::Qcow2(_) => StagedFile::of_image(&path).map_err(failed)?,
+            Packaging::Qcow2(_) => self.staged().map_err(failed)?,
         };
         let Some(made) = &staged else {
             if self.format != Packaging::Raw {
@@ -356,6 +380,10 @@ impl<'a> DeviceRequest<'a> {
     ) -> Result<(), Failure> {
         let contents = xfs_mkfs::find_contents(device)
             .map_err(|error| Failure::host(self.path.as_os_str(), &error))?;
+        if contents.is_none() && !arguments.force && self.holds_data(device)? {
+            let message = "holds data of no known kind".to_owned();
+            return Err(self.failure(Exit::Failed, message).hint("use -f to overwrite it"));
+        }
         match contents {
             Some(contents) if !arguments.force => {
                 let message = match &self.placement {
@@ -367,6 +395,19 @@ impl<'a> DeviceRequest<'a> {
                 Err(self.failure(Exit::Failed, message).hint("use -f to overwrite it"))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Returns whether a regular file begins with bytes other than zeros. Devices often hold the
+    /// rest of what they once held.
+    fn holds_data(&self, device: &dyn BlockDevice) -> Result<bool, Failure> {
+        let is_file = std::fs::metadata(self.path).is_ok_and(|metadata| metadata.is_file());
+        if !is_file || matches!(self.placement, Placement::Partition(_)) {
+            return Ok(false);
+        }
+        match xfs_device::detect(device, 0) {
+            Ok(contents) => Ok(contents == Contents::Unknown),
+            Err(error) => Err(Failure::host(self.path.as_os_str(), &error)),
         }
     }
 
@@ -382,6 +423,7 @@ impl<'a> DeviceRequest<'a> {
     /// replaced, so that it keeps its blocks.
     fn can_be_replaced(&self, arguments: &MkfsArguments) -> bool {
         match std::fs::metadata(self.path) {
+            Ok(metadata) if metadata.file_type().is_fifo() => true,
             Ok(metadata) => metadata.is_file() && !arguments.keep && !has_loop_device(&metadata),
             Err(_) => true,
         }
