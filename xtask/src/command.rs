@@ -14,22 +14,24 @@ use crate::error::Error;
 /// this crate.
 const LOWEST_CRATE: &str = "xfs_format-";
 
-/// Whether later cargo commands keep no incremental state: results that a compiler stores for the
-/// next build of the same crate.
+/// Whether later cargo commands build for one run: they keep no incremental state, results that a
+/// compiler stores for the next build of the same crate.
 static KEEPS_NO_STATE: AtomicBool = AtomicBool::new(false);
 
 /// Returns a command for the `cargo` of the toolchain that started this program.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    set_incremental(&mut cargo);
+    build_for_one_run(&mut cargo);
     cargo
 }
 
-/// Disables incremental state for a cargo command if this is CI, which builds only once, or if
-/// [`keep_no_state_in_a_fresh_clone`] has found a fresh clone.
-pub(crate) fn set_incremental(cargo: &mut Command) {
+/// Lets a cargo command build for one run, without incremental state and line numbers, if this is
+/// CI, which builds only once, or if [`keep_no_state_in_a_fresh_clone`] has found a fresh clone.
+/// Line numbers take a sixth of the compiler's time. A panic names its line without them; only the
+/// functions above it have none.
+pub(crate) fn build_for_one_run(cargo: &mut Command) {
     if std::env::var_os("CI").is_some() || KEEPS_NO_STATE.load(Ordering::Relaxed) {
-        cargo.env("CARGO_INCREMENTAL", "0");
+        cargo.env("CARGO_INCREMENTAL", "0").env("CARGO_PROFILE_DEV_DEBUG", "none");
     }
 }
 

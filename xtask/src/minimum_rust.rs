@@ -76,7 +76,7 @@ impl MinimumRust {
         }
         let mut cargo = Command::new("rustup");
         cargo.args(["run", VERSION, "cargo"]);
-        command::set_incremental(&mut cargo);
+        command::build_for_one_run(&mut cargo);
         // Cargo's own variables name the running toolchain and would win over the one asked for.
         cargo.env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTUP_TOOLCHAIN");
         cargo

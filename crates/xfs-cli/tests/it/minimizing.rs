@@ -171,6 +171,16 @@ fn automatic_size_does_not_count_the_image_that_it_replaces() {
 }
 
 #[test]
+fn automatic_size_is_one_that_the_options_allow() {
+    let place = VolumeDir::new();
+    fs::create_dir(place.path("tree")).unwrap();
+    // Volumes on stripes have many groups. In a smaller one, no group has room for the log.
+    place.check(&["mkfs", "-q", "-d", "size=auto,su=64k,sw=2", "--from", "tree", "out"]);
+    assert!(size(&place, "out") > 300 * MIB);
+    place.check(&["check", "out"]);
+}
+
+#[test]
 fn smallest_volume_of_a_small_tree_has_32_mib() {
     let place = VolumeDir::new();
     fs::create_dir(place.path("tree")).unwrap();

@@ -30,8 +30,6 @@ const TRIAL_BYTES: [u64; 3] = [1 << 40, 1 << 44, 1 << 48];
 const STEP_BYTES: u64 = 64 << 10;
 /// The smallest size that is tried, in bytes: two groups of 16 MiB.
 const SMALLEST_BYTES: u64 = 32 << 20;
-/// The step in bytes from a size that the options make impossible to the next one.
-const PLAN_STEP_BYTES: u64 = 1 << 20;
 /// The blocks in addition to those that the files have in the end, for what operations reserve.
 const MARGIN_BLOCKS: u64 = 32;
 /// The same as a part of the blocks of the files. It saves large volumes a second attempt.
@@ -122,19 +120,6 @@ impl Sizing<'_> {
             Ok(()) => Ok(Some(before.saturating_sub(least.min(available(&volume)?)))),
             Err(failure) if failure.is_of_room() => Ok(None),
             Err(failure) => Err(volume.whole_failure(failure)),
-        }
-    }
-
-    /// Returns the first size, from `bytes` bytes on, of a volume that is possible with the
-    /// options.
-    fn next_possible(&self, mut bytes: u64) -> Result<u64, Failure> {
-        let [largest, ..] = TRIAL_BYTES;
-        loop {
-            match self.plan(bytes) {
-                Ok(_) => return Ok(bytes),
-                Err(failure) if bytes >= largest => return Err(failure),
-                Err(_) => bytes = (bytes + PLAN_STEP_BYTES).next_multiple_of(STEP_BYTES),
-            }
         }
     }
 

@@ -31,6 +31,8 @@ const SMALLEST_UNSUPPORTED_BYTES: u64 = 32 << 20;
 /// The largest size in bytes that is tried. Metadata takes about a percent of a volume, so there is
 /// no size of which more than the rest is free.
 pub(super) const MOST_BYTES: u64 = 8 << 40;
+/// If the options make smaller sizes impossible, this size in bytes is the last one that is tried.
+const MOST_PLANNED_BYTES: u64 = 1 << 40;
 /// Sizes are multiples of this number of bytes.
 const STEP_BYTES: u64 = 1 << 20;
 /// The largest number of trial volumes.
@@ -144,7 +146,7 @@ impl Sizing<'_> {
         let policy = Fill::policy(self.arguments, self.standard_input.as_ref())?;
         let sources = Fill::sources(self.arguments, self.standard_input.clone(), &policy)?;
         let sources = sources.without(replaced.as_slice());
-        let mut bytes = smallest;
+        let mut bytes = self.next_possible(smallest)?;
         let mut census = Census::new(self.plan(bytes)?.superblock(), sources.are_layers());
         sources.count(&mut census, &policy)?;
         let need = census.need();
@@ -152,7 +154,10 @@ impl Sizing<'_> {
             let space = self.empty_space(bytes)?;
             match self.shortage(&space, need, free) {
                 0 => return Ok(bytes),
-                short => bytes = (bytes + short + short / 16).next_multiple_of(STEP_BYTES),
+                short => {
+                    let next = (bytes + short + short / 16).next_multiple_of(STEP_BYTES);
+                    bytes = self.next_possible(next)?;
+                }
             }
             if bytes > MOST_BYTES {
                 break;
@@ -170,6 +175,19 @@ impl Sizing<'_> {
         // The limit on inodes is a percentage of the volume.
         let per_file = space.total_blocks.saturating_mul(block) / space.files.max(1);
         free.step(blocks * block).max(inodes.saturating_mul(per_file.max(1)))
+    }
+
+    /// Returns the first size in bytes, from `bytes` on, of a volume that is possible with the
+    /// options.
+    pub(super) fn next_possible(&self, bytes: u64) -> Result<u64, Failure> {
+        let mut bytes = bytes;
+        loop {
+            match self.plan(bytes) {
+                Ok(_) => return Ok(bytes),
+                Err(failure) if bytes >= MOST_PLANNED_BYTES => return Err(failure),
+                Err(_) => bytes = (bytes + STEP_BYTES).next_multiple_of(STEP_BYTES),
+            }
+        }
     }
 
     pub(super) fn plan(&self, bytes: u64) -> Result<Plan, Failure> {
