@@ -13,12 +13,13 @@ use std::process::Command;
 use clap::Args;
 
 use crate::command;
+use crate::dist;
 use crate::error::Error;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The name under which a program loads the library. The number changes with every change that
 /// breaks programs.
-const SONAME: &str = "libferroxfs.so.0";
+pub(crate) const SONAME: &str = "libferroxfs.so.0";
 /// The package whose library this is, and the folder with its header and examples.
 const PACKAGE: &str = "ferroxfs-c";
 const FOLDER: &str = "crates/ferroxfs-c";
@@ -35,9 +36,17 @@ pub(crate) struct Options {
     /// The folder for include, lib and lib/pkgconfig; target/c by default
     #[arg(long, value_name = "DIR")]
     prefix: Option<PathBuf>,
+    /// Whether no path of this machine may be in the libraries
+    #[arg(skip)]
+    hides_paths: bool,
 }
 
 impl Options {
+    /// Returns the options for a library that is handed out, with its files in `prefix`.
+    pub(crate) fn handed_out(prefix: PathBuf) -> Self {
+        Self { prefix: Some(prefix), hides_paths: true, ..Self::default() }
+    }
+
     /// Returns the options for a trial of the packaging.
     pub(crate) fn quick() -> Self {
         Self { quick: true, ..Self::default() }
@@ -55,10 +64,16 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), Error> {
     };
     let profile = if options.quick { "quick" } else { "dist" };
     let mut cargo = command::cargo();
-    cargo.args(["rustc", "--package", PACKAGE, "--lib", "--profile", profile, "--"]);
+    // The folder target/dist belongs to `cargo xtask dist`.
+    let target = root.join(if options.hides_paths { "target/c-build" } else { "target" });
+    cargo.args(["rustc", "--package", PACKAGE, "--lib", "--profile", profile]);
+    cargo.arg("--target-dir").arg(&target).arg("--");
     cargo.arg(format!("-Clink-arg=-Wl,-soname,{SONAME}")).current_dir(root);
+    if options.hides_paths {
+        dist::hide_paths(&mut cargo, root);
+    }
     command::run(&mut cargo)?;
-    install(root, &root.join("target").join(profile), &prefix)?;
+    install(root, &target.join(profile), &prefix)?;
     try_example(root, &prefix)
 }
 
@@ -82,7 +97,8 @@ fn install(root: &Path, built: &Path, prefix: &Path) -> Result<(), Error> {
     link(&full, &library.join(SONAME))?;
     link(SONAME, &library.join("libferroxfs.so"))?;
     let description = packages.join("ferroxfs.pc");
-    fs::write(&description, package_file(prefix)).map_err(Error::file(&description))?;
+    fs::write(&description, package_file(&prefix.to_string_lossy()))
+        .map_err(Error::file(&description))?;
     println!("installed ferroxfs {VERSION} in {}", prefix.display());
     Ok(())
 }
@@ -100,10 +116,10 @@ fn link(target: &str, at: &Path) -> Result<(), Error> {
 }
 
 /// Returns the file that pkg-config reads. A static program also needs the private libraries.
-fn package_file(prefix: &Path) -> String {
+pub(crate) fn package_file(prefix: &str) -> String {
     format!(
         "\
-prefix={}
+prefix={prefix}
 includedir=${{prefix}}/include
 libdir=${{prefix}}/lib
 
@@ -113,13 +129,12 @@ Version: {VERSION}
 Cflags: -I${{includedir}}
 Libs: -L${{libdir}} -lferroxfs
 Libs.private: -lpthread -ldl -lm
-",
-        prefix.display()
+"
     )
 }
 
-/// Compiles the example with the flags of pkg-config, and runs it.
-fn try_example(root: &Path, prefix: &Path) -> Result<(), Error> {
+/// Compiles the example with the flags of pkg-config for the library in `prefix`, and runs it.
+pub(crate) fn try_example(root: &Path, prefix: &Path) -> Result<(), Error> {
     let library = prefix.join("lib");
     let mut packages = Command::new("pkg-config");
     packages.args(["--cflags", "--libs", "ferroxfs"]);

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::Error;
@@ -102,6 +102,13 @@ pub(crate) fn quiet_output(command: &mut Command) -> Result<String, Error> {
         command.stderr(Stdio::inherit()).output().map_err(|source| not_started(command, source))?;
     succeeded(command, output.status)?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Runs a command and returns its status and everything that it printed. A status other than 0 is
+/// no error.
+pub(crate) fn whole_output(command: &mut Command) -> Result<Output, Error> {
+    announce(command);
+    command.output().map_err(|source| not_started(command, source))
 }
 
 /// Returns whether a command can be run and succeeds. Its output is discarded.

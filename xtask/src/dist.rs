@@ -1,17 +1,24 @@
 //! `cargo xtask dist`: the program in the form in which users install it, as files under
 //! `target/dist`.
 //!
-//! Owns: building one static binary, the files made from that binary (a Debian package, a bill of
-//! materials, checksums), the limit on its size, and installing and running the result in an empty
-//! root directory. Does **not** own: uploading anything.
+//! Owns: building one static binary, the files made from that binary (a Debian package, a container
+//! image, a bill of materials, notes, checksums), the limit on its size, and trials of the result.
+//! The C library and the wheel are built by their own chores. Does **not** own: uploading anything.
 //!
-//! - The same checkout and toolchain give the same files, byte for byte: times come from
+//! - The same sources and toolchain give the same files, byte for byte: times come from
 //!   `SOURCE_DATE_EPOCH` or the last commit, and no path of this machine is in the binary.
 //! - The binary needs no file of the host: no interpreter, no library.
 
+mod again;
+mod archive;
 mod binary;
+mod debian;
+mod examples;
+mod image;
+mod libraries;
 mod licences;
 mod materials;
+mod notes;
 mod package;
 mod trial;
 
@@ -21,6 +28,9 @@ use std::process::Command;
 
 use clap::Args;
 
+pub(crate) use self::binary::hide_paths;
+pub(crate) use self::debian::{install as install_debian, run as try_in_debian};
+use self::materials::Product;
 use crate::command;
 use crate::error::Error;
 
@@ -38,6 +48,12 @@ pub(crate) struct Options {
     /// to target/dist-quick
     #[arg(long)]
     pub(crate) quick: bool,
+    /// Build everything a second time, from a copy of the sources at another path, and compare
+    #[arg(long)]
+    pub(crate) twice: bool,
+    /// Install and use the package in a minimal Debian, which mmdebstrap makes; needs root
+    #[arg(long)]
+    pub(crate) debian: bool,
 }
 
 impl Options {
@@ -57,8 +73,31 @@ pub(crate) struct Dist {
     pub(crate) program: PathBuf,
     folder: PathBuf,
     package: PathBuf,
+    /// The container image.
+    image: PathBuf,
     /// The timestamp that every file gets, in seconds since 1970.
     epoch: String,
+}
+
+impl Dist {
+    /// Returns the timestamp of the files as a number.
+    fn seconds(&self) -> Result<u64, Error> {
+        let epoch = &self.epoch;
+        epoch.parse().map_err(|_| Error::Dist(format!("SOURCE_DATE_EPOCH is no number: {epoch}")))
+    }
+
+    /// Returns the names of the files, in order.
+    fn names(&self) -> Result<Vec<String>, Error> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.folder).map_err(Error::file(&self.folder))? {
+            let entry = entry.map_err(Error::file(&self.folder))?;
+            if entry.path().is_file() {
+                names.push(entry.file_name().to_string_lossy().into_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
 }
 
 /// Installs the tools that the build needs. If one cannot be installed, the error names it.
@@ -66,30 +105,52 @@ pub(crate) fn install() -> Result<(), Error> {
     binary::install()
 }
 
-/// Builds all files and prints their names. Then installs the Debian package in an empty root
-/// directory and checks that the program in it runs.
+/// Builds all files and prints their names. Then tries the Debian package and the container image.
 pub(crate) fn run(root: &Path, options: Options) -> Result<Dist, Error> {
+    let dist = build(root, options, epoch(root)?)?;
+    image::check(&dist)?;
+    examples::check(root, &dist)?;
+    trial::run(&dist)?;
+    if options.debian {
+        debian::install()?;
+        debian::run(&dist)?;
+    }
+    for line in command::output(Command::new("ls").arg("-l").arg(&dist.folder))?.lines() {
+        println!("{line}");
+    }
+    if options.twice {
+        again::run(root, &dist, options)?;
+    }
+    Ok(dist)
+}
+
+/// Builds all files from the sources in `root`.
+fn build(root: &Path, options: Options, epoch: String) -> Result<Dist, Error> {
     let folder = options.folder(root);
     if folder.exists() {
         fs::remove_dir_all(&folder).map_err(Error::file(&folder))?;
     }
     fs::create_dir_all(&folder).map_err(Error::file(&folder))?;
-    let epoch = epoch(root)?;
     let built = binary::build(root, options)?;
     let program = folder.join("ferroxfs");
     fs::copy(&built, &program).map_err(Error::file(&program))?;
     binary::check(&program, options)?;
     let package = folder.join(format!("ferroxfs_{VERSION}_{ARCHITECTURE}.deb"));
-    let dist = Dist { program, folder, package, epoch };
-    let materials = materials::of(root, &dist)?;
+    let image = folder.join(format!("ferroxfs-{VERSION}-oci.tar"));
+    let dist = Dist { program, folder, package, image, epoch };
+    let (name, package, target) = ("ferroxfs", "xfs-cli", TARGET);
+    let workspace = root.to_owned();
+    let product = Product { name, file: &dist.program, workspace, package, target };
+    let materials = materials::of(&product, &dist)?;
     let listed = dist.folder.join(format!("ferroxfs-{VERSION}.cdx.json"));
     write(&listed, &materials.text()?)?;
     package::build(root, &dist, &materials, &listed)?;
-    checksums(&dist)?;
-    trial::run(&dist)?;
-    for line in command::output(Command::new("ls").arg("-l").arg(&dist.folder))?.lines() {
-        println!("{line}");
+    image::build(root, &dist, &materials)?;
+    if !options.quick {
+        libraries::build(root, &dist)?;
     }
+    notes::write(root, &dist)?;
+    checksums(&dist)?;
     Ok(dist)
 }
 
@@ -107,14 +168,7 @@ fn epoch(root: &Path) -> Result<String, Error> {
 
 /// Writes SHA256SUMS, the checksums of all files, in the format that sha256sum(1) checks.
 fn checksums(dist: &Dist) -> Result<(), Error> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(&dist.folder).map_err(Error::file(&dist.folder))? {
-        let entry = entry.map_err(Error::file(&dist.folder))?;
-        if entry.path().is_file() {
-            names.push(entry.file_name());
-        }
-    }
-    names.sort();
+    let names = dist.names()?;
     let mut sums = Command::new("sha256sum");
     let printed = command::output(sums.arg("--").args(&names).current_dir(&dist.folder))?;
     write(&dist.folder.join("SHA256SUMS"), &printed)?;

@@ -48,8 +48,8 @@ struct Arguments {
 enum Chore {
     /// Show the main job: make an image, list it, mount it, scan it, recover it; needs no root
     Demo(demo::Options),
-    /// Build a static binary, a Debian package, a bill of materials and checksums in target/dist,
-    /// and try the package in an empty root
+    /// Build a static binary, a Debian package, a container image, the C library, a wheel and notes
+    /// in target/dist, and try them
     Dist(dist::Options),
     /// Install what the tests need, then run all tests; ends with one line of counts
     Test(test::Options),

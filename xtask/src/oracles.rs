@@ -23,6 +23,7 @@ use std::process::Command;
 use clap::Args;
 
 use self::suite::Suite;
+pub(crate) use self::suite::mirror;
 use crate::command;
 use crate::error::Error;
 

@@ -59,12 +59,14 @@ impl Part {
         value.get_name().to_owned()
     }
 
-    /// Returns the command that runs this part with the program that is running now.
-    fn command(self) -> Command {
+    /// Returns the command that runs this part, with these flags of `cargo xtask test`, with the
+    /// program that is running now.
+    fn command(self, flags: &[&str]) -> Command {
         // This path stays valid if the tests' build replaces the program in the target folder.
         let ours = format!("/proc/{}/exe", std::process::id());
         let mut nice = Command::new("nice");
         nice.args(["-n", NICENESS, &ours, "test", "--part", &self.name(), "--json"]);
+        nice.args(flags);
         nice
     }
 }
@@ -75,12 +77,13 @@ pub(crate) fn print_report(report: &Report) {
     println!("{REPORT}{json}");
 }
 
-/// Runs `tests`, and at the same time the parts, one after another. Adds the results of both to
-/// `report`.
+/// Runs `tests`, and at the same time the parts with these flags, one after another. Adds the
+/// results of both to `report`.
 pub(crate) fn run_beside(
     root: &Path,
     report: &mut Report,
     parts: &[Part],
+    flags: &[&str],
     tests: impl FnOnce(&mut Report),
 ) {
     std::thread::scope(|scope| {
@@ -90,7 +93,7 @@ pub(crate) fn run_beside(
                 let name = part.name();
                 let log = format!("target/parts/{name}.log");
                 println!("beside the tests: cargo xtask test --part {name} > {log}");
-                others.add(run_logged(&name, part.command(), &root.join(log)));
+                others.add(run_logged(&name, part.command(flags), &root.join(log)));
             }
             others
         });

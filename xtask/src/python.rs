@@ -11,6 +11,7 @@ use std::process::Command;
 use clap::Args;
 
 use crate::command;
+use crate::dist;
 use crate::error::Error;
 
 /// The package of the module, which is a workspace of its own.
@@ -35,12 +36,30 @@ pub(crate) struct Options {
     /// Build the wheel as users get it, which takes many minutes
     #[arg(long)]
     release: bool,
+    /// Whether no path of this machine may be in the wheel
+    #[arg(skip)]
+    hides_paths: bool,
 }
 
 /// Builds, installs and tests the module.
 pub(crate) fn run(root: &Path, options: Options) -> Result<(), Error> {
     let mut format = command::cargo();
     command::run(format.args(["fmt", "--check"]).current_dir(root.join(FOLDER)))?;
+    let bin = environment(root, &PACKAGES)?;
+    let wheel = build(root, &bin, options)?;
+    let wheel = wheel.to_string_lossy();
+    pip(&bin, &["--no-deps", wheel.as_ref()])?;
+    test(root, &bin)
+}
+
+/// Builds a wheel that is handed out, without testing it. Returns its path.
+pub(crate) fn wheel(root: &Path) -> Result<PathBuf, Error> {
+    let bin = environment(root, &PACKAGES[..1])?;
+    build(root, &bin, Options { release: true, hides_paths: true })
+}
+
+/// Makes a fresh virtual environment with these packages. Returns the folder of its programs.
+fn environment(root: &Path, packages: &[&str]) -> Result<PathBuf, Error> {
     let environment = root.join(TARGET).join("environment");
     if environment.exists() {
         fs::remove_dir_all(&environment).map_err(Error::file(&environment))?;
@@ -48,16 +67,15 @@ pub(crate) fn run(root: &Path, options: Options) -> Result<(), Error> {
     let mut python = Command::new("python3");
     command::run(python.args(["-m", "venv"]).arg(&environment))?;
     let bin = environment.join("bin");
-    let pip = |arguments: &[&str]| {
-        let mut pip = Command::new(bin.join("python"));
-        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-        command::run(pip.args(arguments))
-    };
-    pip(&PACKAGES)?;
-    let wheel = build(root, &bin, options)?;
-    let wheel = wheel.to_string_lossy();
-    pip(&["--no-deps", wheel.as_ref()])?;
-    test(root, &bin)
+    pip(&bin, packages)?;
+    Ok(bin)
+}
+
+/// Installs packages in the virtual environment with the programs `bin`.
+fn pip(bin: &Path, arguments: &[&str]) -> Result<(), Error> {
+    let mut pip = Command::new(bin.join("python"));
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    command::run(pip.args(arguments))
 }
 
 /// Builds the wheel. Returns its path.
@@ -71,6 +89,9 @@ fn build(root: &Path, bin: &Path, options: Options) -> Result<PathBuf, Error> {
     maturin.args(["build", "--quiet", "--profile", profile, "--out"]).arg(&wheels);
     maturin.arg("--interpreter").arg(bin.join("python"));
     maturin.env("CARGO_TARGET_DIR", root.join(TARGET).join("build"));
+    if options.hides_paths {
+        dist::hide_paths(&mut maturin, root);
+    }
     command::run(maturin.current_dir(root.join(FOLDER)))?;
     let found = fs::read_dir(&wheels).map_err(Error::file(&wheels))?;
     let found = found.filter_map(|entry| Some(entry.ok()?.path())).next();

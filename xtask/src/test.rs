@@ -94,7 +94,8 @@ pub(crate) fn run(root: &Path, options: Options) -> Result<(), Error> {
         disk::check_first_run(root)?;
         packages::install(&mut report);
         let _quiet = QuietConsole::new();
-        parts::run_beside(root, &mut report, &parts::BESIDE_TESTS, |report| {
+        let flags: &[&str] = if options.long { &["--long"] } else { &[] };
+        parts::run_beside(root, &mut report, &parts::BESIDE_TESTS, flags, |report| {
             run_part(root, report, Part::Tests, cases);
         });
     }
@@ -117,7 +118,7 @@ fn run_part(root: &Path, report: &mut Report, part: Part, cases: Cases) {
         }
         Part::Style => style(root, report),
         Part::Program => {
-            program(root, report);
+            program(root, report, cases);
             if cases == Cases::Many {
                 let began = Instant::now();
                 report.check("c", c::run(root, &c::Options::quick()));
@@ -149,8 +150,8 @@ fn query(root: &Path, report: &mut Report) {
 /// Builds the package that users install, but with less optimisation, and installs and runs the
 /// package in an empty root directory. Then plays the demo with its program, as root and as an
 /// ordinary user.
-fn program(root: &Path, report: &mut Report) {
-    let program = quick_dist(root, report);
+fn program(root: &Path, report: &mut Report, cases: Cases) {
+    let program = quick_dist(root, report, cases);
     let began = Instant::now();
     // Where there is no static binary the demo builds its own.
     let options = demo::Options { program: program.clone(), folder: None };
@@ -165,19 +166,35 @@ fn program(root: &Path, report: &mut Report) {
     report.took("cargo xtask demo", began.elapsed());
 }
 
-/// Runs `cargo xtask dist --quick`. Returns the path of the static binary, or `None` if the run
-/// failed or was skipped.
-fn quick_dist(root: &Path, report: &mut Report) -> Option<PathBuf> {
+/// Runs `cargo xtask dist --quick`. With many cases, also builds a second time and uses the package
+/// in a minimal Debian. Returns the path of the static binary, or `None` if the build failed or was
+/// skipped.
+fn quick_dist(root: &Path, report: &mut Report, cases: Cases) -> Option<PathBuf> {
     if let Err(error) = dist::install() {
         report.skip("dist", &error.to_string());
         return None;
     }
     let began = Instant::now();
-    let outcome = dist::run(root, dist::Options { quick: true });
+    let options = dist::Options { quick: true, twice: cases == Cases::Many, debian: false };
+    let outcome = dist::run(root, options);
     report.took("cargo xtask dist --quick", began.elapsed());
-    let program = outcome.as_ref().ok().map(|dist| dist.program.clone());
-    report.check("dist", outcome.map(drop));
-    program
+    let dist = match outcome {
+        Ok(dist) => dist,
+        Err(error) => {
+            report.check("dist", Err(error));
+            return None;
+        }
+    };
+    report.check("dist", Ok(()));
+    if cases == Cases::Many {
+        let began = Instant::now();
+        match dist::install_debian() {
+            Err(error) => report.skip("package in a minimal Debian", &error.to_string()),
+            Ok(()) => report.check("package in a minimal Debian", dist::try_in_debian(&dist)),
+        }
+        report.took("package in a minimal Debian", began.elapsed());
+    }
+    Some(dist.program)
 }
 
 fn style(root: &Path, report: &mut Report) {

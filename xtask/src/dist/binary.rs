@@ -46,6 +46,12 @@ fn remapped(flag: &str, root: &Path) -> String {
     format!("{flag}{cargo}=/cargo {flag}{}=/ferroxfs", root.display())
 }
 
+/// Lets a build for this machine write no path of this machine into what it makes.
+pub(crate) fn hide_paths(command: &mut Command, root: &Path) {
+    command.env("RUSTFLAGS", remapped("--remap-path-prefix=", root));
+    command.env("CFLAGS", remapped("-ffile-prefix-map=", root));
+}
+
 /// Adds the target's standard library to the toolchain that runs xtask.
 fn install_target() -> Result<(), Error> {
     let mut rustc = Command::new("rustc");

@@ -35,6 +35,22 @@ pub(super) fn texts(materials: &Materials) -> Result<String, Error> {
     Ok(texts)
 }
 
+/// Returns both licences of this project in full, and the name of the file with the other licences.
+/// Debian requires this file of packages.
+pub(super) fn ours(root: &Path) -> Result<String, Error> {
+    let mut text = format!(
+        "ferroxfs is licensed under {}, at your choice.\n\
+         The licences of the crates that are linked in are in the file licences, or licences.gz.\n",
+        env!("CARGO_PKG_LICENSE")
+    );
+    for name in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        let path = root.join(name);
+        let licence = fs::read_to_string(&path).map_err(Error::file(&path))?;
+        text.push_str(&format!("\n{}\n\n{licence}", "=".repeat(78)));
+    }
+    Ok(text)
+}
+
 /// Returns the licence texts of the crate in `folder`, in the order of their names.
 fn of_crate(folder: &Path) -> Result<Vec<String>, Error> {
     let mut paths = Vec::new();

@@ -1,4 +1,4 @@
-//! The bill of materials: every crate that is linked into the binary, as CycloneDX 1.5.
+//! A bill of materials: every crate that is linked into a program or library, as CycloneDX 1.5.
 //!
 //! Cargo resolves the crates; their checksums are those of Cargo.lock. Crates that only help to
 //! build other crates (build scripts, procedural macros) are not in the binary and not listed.
@@ -14,7 +14,27 @@ use super::{Dist, TARGET, VERSION};
 use crate::command;
 use crate::error::Error;
 
-/// A crate whose code is in the binary.
+/// A program or library that is handed out.
+pub(super) struct Product<'a> {
+    /// Its name in the bill.
+    pub(super) name: &'static str,
+    /// The file.
+    pub(super) file: &'a Path,
+    /// The folder with the Cargo.lock of its workspace.
+    pub(super) workspace: PathBuf,
+    /// The package whose dependencies are linked into it.
+    pub(super) package: &'static str,
+    pub(super) target: &'static str,
+}
+
+impl Product<'_> {
+    /// Returns its type in the terms of CycloneDX.
+    fn kind(&self) -> &'static str {
+        if self.target == TARGET { "application" } else { "library" }
+    }
+}
+
+/// A crate whose code is in the product.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Material {
     pub(super) name: String,
@@ -36,40 +56,46 @@ impl Material {
     }
 }
 
-/// All crates in the binary, by their identity (the package ID of cargo), and the facts about the
-/// binary that the bill states.
+/// All crates in a product, by their identity (the package ID of cargo), and the facts about the
+/// product that the bill states.
 pub(super) struct Materials {
+    name: &'static str,
+    kind: &'static str,
     pub(super) crates: BTreeMap<String, Material>,
     /// The time that the bill states, in the format of ISO 8601.
     time: String,
-    /// SHA-256 of the binary.
-    binary: String,
+    /// SHA-256 of the product.
+    digest: String,
     /// Version of the Rust standard library.
     rust: String,
 }
 
-/// Lists the crates of the binary and computes the facts that the bill states.
-pub(super) fn of(root: &Path, dist: &Dist) -> Result<Materials, Error> {
+/// Lists the crates of a product and computes the facts that its bill states.
+pub(super) fn of(product: &Product<'_>, dist: &Dist) -> Result<Materials, Error> {
     let mut cargo = command::cargo();
-    cargo.args(["metadata", "--locked", "--format-version", "1", "--filter-platform", TARGET]);
-    let metadata = command::output(cargo.current_dir(root))?;
-    let lock = root.join("Cargo.lock");
+    cargo.args(["metadata", "--locked", "--format-version", "1"]);
+    cargo.args(["--filter-platform", product.target]);
+    let metadata = command::output(cargo.current_dir(&product.workspace))?;
+    let lock = product.workspace.join("Cargo.lock");
     let lock = fs::read_to_string(&lock).map_err(Error::file(&lock))?;
-    let crates = linked(&serde_json::from_str(&metadata)?, &checksums(&lock))
+    let metadata = serde_json::from_str(&metadata)?;
+    let crates = linked(&metadata, &checksums(&lock), product.package)
         .ok_or_else(|| Error::Dist("cargo metadata has an unknown form".to_owned()))?;
     let date = format!("--date=@{}", dist.epoch);
     let time = command::output(Command::new("date").args(["-u", &date, "+%Y-%m-%dT%H:%M:%SZ"]))?;
-    let sum = command::output(Command::new("sha256sum").arg(&dist.program))?;
+    let sum = command::output(Command::new("sha256sum").arg(product.file))?;
     let rust = command::output(Command::new("rustc").arg("--version"))?;
     let word = |text: &str, nth| text.split_whitespace().nth(nth).unwrap_or_default().to_owned();
-    Ok(Materials { crates, time: word(&time, 0), binary: word(&sum, 0), rust: word(&rust, 1) })
+    let (time, digest, rust) = (word(&time, 0), word(&sum, 0), word(&rust, 1));
+    Ok(Materials { name: product.name, kind: product.kind(), crates, time, digest, rust })
 }
 
-/// Returns the crate `xfs-cli` and the crates on which it depends through normal dependencies,
+/// Returns the crate `first` and the crates on which it depends through normal dependencies,
 /// directly or through other crates, by package ID. Returns `None` if `metadata` lacks a field.
 fn linked(
     metadata: &Value,
     checksums: &BTreeMap<(String, String), String>,
+    first: &str,
 ) -> Option<BTreeMap<String, Material>> {
     let packages = metadata["packages"].as_array()?;
     let packages: BTreeMap<&str, &Value> =
@@ -77,7 +103,7 @@ fn linked(
     let nodes = metadata.pointer("/resolve/nodes")?.as_array()?;
     let nodes: BTreeMap<&str, &Value> =
         nodes.iter().filter_map(|node| Some((node["id"].as_str()?, node))).collect();
-    let first = packages.iter().find(|(_, package)| package["name"] == "xfs-cli")?.0;
+    let first = packages.iter().find(|(_, package)| package["name"] == first)?.0;
     let mut found = BTreeMap::new();
     let mut waiting = vec![*first];
     while let Some(id) = waiting.pop() {
@@ -97,7 +123,7 @@ fn linked(
     Some(found)
 }
 
-/// Returns whether the code of this dependency is linked into the binary: it is a normal
+/// Returns whether the code of this dependency is linked in: it is a normal
 /// dependency, and no procedural macro.
 fn is_linked(dependency: &Value, packages: &BTreeMap<&str, &Value>) -> bool {
     let kinds = dependency["dep_kinds"].as_array();
@@ -155,12 +181,18 @@ fn purl(name: &str, version: &str) -> String {
 }
 
 impl Materials {
+    /// Returns the time of the files, in the format of ISO 8601.
+    pub(super) fn time(&self) -> &str {
+        &self.time
+    }
+
     /// Returns the bill as CycloneDX JSON.
     pub(super) fn text(&self) -> Result<String, Error> {
         let mut components: Vec<Value> = self.crates.values().map(component).collect();
-        // They are linked in and come with the toolchain.
+        // They are linked in and come with the toolchain. A library for programs in C has no musl.
         let toolchain = [("std", Some(&self.rust), "MIT OR Apache-2.0"), ("musl", None, "MIT")];
-        for (name, version, licence) in toolchain {
+        let linked = if self.kind == "application" { 2 } else { 1 };
+        for (name, version, licence) in toolchain.into_iter().take(linked) {
             let licences = json!([{ "expression": licence }]);
             let mut library = json!({ "type": "library", "name": name, "licenses": licences });
             if let (Some(version), Some(fields)) = (version, library.as_object_mut()) {
@@ -172,12 +204,12 @@ impl Materials {
             json!({ "ref": purl(&material.name, &material.version), "dependsOn": material.uses })
         });
         let program = json!({
-            "type": "application",
-            "bom-ref": "ferroxfs",
-            "name": "ferroxfs",
+            "type": self.kind,
+            "bom-ref": self.name,
+            "name": self.name,
             "version": VERSION,
             "licenses": [{ "expression": env!("CARGO_PKG_LICENSE") }],
-            "hashes": [{ "alg": "SHA-256", "content": self.binary }],
+            "hashes": [{ "alg": "SHA-256", "content": self.digest }],
         });
         let bill = json!({
             "bomFormat": "CycloneDX",

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::materials::Materials;
-use super::{ARCHITECTURE, Dist, VERSION, licences, write};
+use super::{ARCHITECTURE, Dist, VERSION, examples, licences, write};
 use crate::command;
 use crate::error::Error;
 
@@ -61,10 +61,14 @@ pub(super) fn build(
     }
     stage.place(&root.join("README.md"), &format!("{DOCUMENTS}/README.md"))?;
     stage.place(&root.join("CHANGELOG.md"), &format!("{DOCUMENTS}/changelog"))?;
+    for example in examples::paths(root)? {
+        let name = example.file_name().unwrap_or_default().to_string_lossy();
+        stage.place(&example, &format!("{DOCUMENTS}/examples/{name}"))?;
+    }
     stage.place(listed, &format!("{DOCUMENTS}/sbom.cdx.json"))?;
     stage.write(&format!("{DOCUMENTS}/licences"), &licences::texts(materials)?)?;
     stage.compress(DOCUMENTS, &["changelog".into(), "licences".into()])?;
-    stage.write(&format!("{DOCUMENTS}/copyright"), &copyright(root)?)?;
+    stage.write(&format!("{DOCUMENTS}/copyright"), &licences::ours(root)?)?;
     stage.control()?;
     stage.pack()?;
     fs::remove_dir_all(&stage.root).map_err(Error::file(&stage.root))
@@ -174,20 +178,4 @@ fn set_modes(path: &Path) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// Returns the copyright file that Debian requires: both licences of this project in full, and the
-/// location of the other licences.
-fn copyright(root: &Path) -> Result<String, Error> {
-    let mut text = format!(
-        "ferroxfs is licensed under {}, at your choice.\n\
-         The licences of the crates that are linked in are in licences.gz.\n",
-        env!("CARGO_PKG_LICENSE")
-    );
-    for name in ["LICENSE-MIT", "LICENSE-APACHE"] {
-        let path = root.join(name);
-        let licence = fs::read_to_string(&path).map_err(Error::file(&path))?;
-        text.push_str(&format!("\n{}\n\n{licence}", "=".repeat(78)));
-    }
-    Ok(text)
 }

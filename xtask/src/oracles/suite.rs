@@ -90,7 +90,7 @@ impl Drop for Suite {
 
 /// Returns the address of the Debian mirror in this machine's apt configuration, which may name
 /// other repositories too.
-fn mirror() -> Result<String, Error> {
+pub(crate) fn mirror() -> Result<String, Error> {
     let arguments = ["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"];
     let mirrors = command::output(Command::new("apt-get").args(arguments))?;
     let is_debian = |uri: &&str| uri.trim_end_matches('/').ends_with("/debian");

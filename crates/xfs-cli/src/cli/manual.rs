@@ -174,6 +174,9 @@ fn collect(command: &Command, name: &str, pages: &mut Vec<(String, Vec<u8>)>) ->
 
 fn render(page: &Man, command: &Command, name: &str, out: &mut Vec<u8>) -> io::Result<()> {
     page.render_title(out)?;
+    // Words as long as the lists of mount options cannot be set to both margins, and hyphens in
+    // names of options would mislead.
+    out.extend_from_slice(b".ad l\n.nh\n");
     page.render_name_section(out)?;
     page.render_synopsis_section(out)?;
     page.render_description_section(out)?;

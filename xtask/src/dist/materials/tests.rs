@@ -62,17 +62,18 @@ fn checksums_are_those_of_the_lock_file() {
 
 #[test]
 fn only_crates_in_the_binary_are_listed() {
-    let crates = linked(&metadata(), &checksums(LOCK)).unwrap();
+    let crates = linked(&metadata(), &checksums(LOCK), "xfs-cli").unwrap();
     assert_eq!(crates.keys().collect::<Vec<_>>(), ["used", "xfs-cli"]);
     assert_eq!(crates["used"].folder, PathBuf::from("/crates/used"));
 }
 
 #[test]
 fn bill_has_licences_checksums_and_dependencies() {
-    let crates = linked(&metadata(), &checksums(LOCK)).unwrap();
+    let crates = linked(&metadata(), &checksums(LOCK), "xfs-cli").unwrap();
     let known = |text: &str| text.to_owned();
-    let (time, binary, rust) = (known("2023-11-14T22:13:20Z"), known("cd02"), known("1.95.0"));
-    let text = Materials { crates, time, binary, rust }.text().unwrap();
+    let (time, digest, rust) = (known("2023-11-14T22:13:20Z"), known("cd02"), known("1.95.0"));
+    let (name, kind) = ("ferroxfs", "application");
+    let text = Materials { name, kind, crates, time, digest, rust }.text().unwrap();
     let bill: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(bill["bomFormat"], "CycloneDX");
     assert_eq!(bill["metadata"]["component"]["hashes"][0]["content"], "cd02");
