@@ -4,9 +4,9 @@
 //! own: the work of a part, which is in `test.rs`.
 //!
 //! The tests of the workspace keep about half of two processors busy: a binary ends with one long
-//! test, or waits for a guest, a mount or the disk. The other parts mostly compile. They run at the
-//! same time as the tests, one after another, each with its own target folder or after the build of
-//! the tests. They have a lower priority, so that a test with a time limit hardly notices them. The
+//! test, or waits for a guest, a mount or the disk. The other parts mostly compile, and the last one
+//! has the tests that ask other programs. They run at the same time as the tests, one after another,
+//! each with its own target folder or after the build of the tests. They have a lower priority, so that a test with a time limit hardly notices them. The
 //! shortest such limit is 10 s.
 //!
 //! The output of such a part goes to a file, `target/parts/NAME.log`, and is printed when the part
@@ -15,6 +15,7 @@
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, Sender};
 use std::time::Instant;
 
 use clap::ValueEnum;
@@ -38,12 +39,15 @@ pub(crate) enum Part {
     Counted,
     /// The tests that run under a schedule explorer
     Models,
+    /// The tests that ask the kernel, guests and xfsprogs
+    Oracles,
 }
 
 /// The parts that run beside the tests, in order. Those that build in the target folder of the
-/// tests are the last ones: cargo lets them wait until the tests are built.
-pub(crate) const BESIDE_TESTS: [Part; 5] =
-    [Part::Style, Part::Program, Part::Package, Part::Counted, Part::Models];
+/// tests are the last ones: cargo lets them wait until the tests are built. [`Part::Oracles`] is
+/// built with the tests.
+pub(crate) const BESIDE_TESTS: [Part; 6] =
+    [Part::Style, Part::Program, Part::Package, Part::Counted, Part::Models, Part::Oracles];
 
 /// The start of the last line of a part's output. The report of the part follows on the same line,
 /// as JSON.
@@ -78,18 +82,24 @@ pub(crate) fn print_report(report: &Report) {
 }
 
 /// Runs `tests`, and at the same time the parts with these flags, one after another. Adds the
-/// results of both to `report`.
+/// results of both to `report`. `tests` sends a message when everything is built and installed that
+/// [`Part::Oracles`] runs.
 pub(crate) fn run_beside(
     root: &Path,
     report: &mut Report,
     parts: &[Part],
     flags: &[&str],
-    tests: impl FnOnce(&mut Report),
+    tests: impl FnOnce(&mut Report, Sender<()>),
 ) {
+    let (is_built, built) = mpsc::channel();
     std::thread::scope(|scope| {
-        let others = scope.spawn(|| {
+        let others = scope.spawn(move || {
             let mut others = Report::default();
             for part in parts {
+                if *part == Part::Oracles {
+                    // Without a message the build has failed. The part then says so too.
+                    _ = built.recv();
+                }
                 let name = part.name();
                 let log = format!("target/parts/{name}.log");
                 println!("beside the tests: cargo xtask test --part {name} > {log}");
@@ -97,7 +107,7 @@ pub(crate) fn run_beside(
             }
             others
         });
-        tests(report);
+        tests(report, is_built);
         report.add(others.join().expect("the parts beside the tests do not panic"));
     });
 }

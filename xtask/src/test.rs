@@ -4,6 +4,8 @@
 //! printed has the counts of passed, failed and skipped tests. The tests of the workspace and the
 //! other parts run at the same time (`parts.rs`).
 
+mod binaries;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -27,6 +29,7 @@ use crate::python;
 use crate::query;
 use crate::report::Report;
 use crate::tidy;
+use binaries::TestBinary;
 
 /// Arguments of `cargo test` that run all tests which count atomic writes and lock acquisitions:
 /// tests of single crates and of whole operations. One call for all of them compiles the crates
@@ -58,6 +61,21 @@ const COUNTING: [&str; 19] = [
 /// schedules of the threads.
 const MODELS: [&str; 10] =
     ["--lib", "-p", "xfs-sync", "-p", "xfs-locks", "-p", "xfs-log", "-p", "xfs-icache", "model::"];
+
+/// The test binaries of the part [`Part::Oracles`], by the names of their targets.
+const ORACLES: [&str; 11] = [
+    "agreement",
+    "crash",
+    "damage",
+    "guest",
+    "kernel",
+    "mount",
+    "oracle",
+    "recovery",
+    "repair",
+    "replay",
+    "work",
+];
 
 /// The number of cases that a long-running test tries.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -95,8 +113,12 @@ pub(crate) fn run(root: &Path, options: Options) -> Result<(), Error> {
         packages::install(&mut report);
         let _quiet = QuietConsole::new();
         let flags: &[&str] = if options.long { &["--long"] } else { &[] };
-        parts::run_beside(root, &mut report, &parts::BESIDE_TESTS, flags, |report| {
-            run_part(root, report, Part::Tests, cases);
+        parts::run_beside(root, &mut report, &parts::BESIDE_TESTS, flags, |report, built| {
+            install_oracles(root, report, cases);
+            let binaries = build(root, report);
+            // The receiver waits until the sender is dropped.
+            drop(built);
+            tests_of_ours(root, report, &binaries.unwrap_or_default(), cases);
         });
     }
     if options.json {
@@ -110,11 +132,16 @@ pub(crate) fn run(root: &Path, options: Options) -> Result<(), Error> {
 fn run_part(root: &Path, report: &mut Report, part: Part, cases: Cases) {
     match part {
         Part::Tests => {
-            if let Err(error) = oracles::run(root, oracles::Options { s3: cases == Cases::Many }) {
-                let which = "tests that need the newest xfsprogs or a guest";
-                report.skip(which, &error.to_string());
+            install_oracles(root, report, cases);
+            let binaries = build(root, report);
+            tests_of_ours(root, report, &binaries.unwrap_or_default(), cases);
+        }
+        Part::Oracles => {
+            // They are there already if this part runs beside the tests.
+            install_oracles(root, report, cases);
+            for binary in build(root, report).iter().flatten().filter(|it| asks_oracles(it)) {
+                run_binary(root, report, binary, cases);
             }
-            tests(root, report, &["--workspace"], cases);
         }
         Part::Style => style(root, report),
         Part::Program => {
@@ -134,6 +161,48 @@ fn run_part(root: &Path, report: &mut Report, part: Part, cases: Cases) {
         }
         Part::Counted => tests(root, report, &COUNTING, Cases::Some),
         Part::Models => models(root, report),
+    }
+}
+
+/// Installs the programs and guests that tests compare with.
+fn install_oracles(root: &Path, report: &mut Report, cases: Cases) {
+    if let Err(error) = oracles::run(root, oracles::Options { s3: cases == Cases::Many }) {
+        let which = "tests that need the newest xfsprogs or a guest";
+        report.skip(which, &error.to_string());
+    }
+}
+
+/// Builds all tests of the workspace. Returns their binaries, or `None` if that failed.
+fn build(root: &Path, report: &mut Report) -> Option<Vec<TestBinary>> {
+    let began = Instant::now();
+    let built = binaries::build(root);
+    report.took("building the tests", began.elapsed());
+    built.map_err(|error| report.check("building the tests", Err(error))).ok()
+}
+
+/// Runs the test binaries of the workspace that do not ask oracles, and the tests in documents.
+fn tests_of_ours(root: &Path, report: &mut Report, binaries: &[TestBinary], cases: Cases) {
+    for binary in binaries.iter().filter(|binary| !asks_oracles(binary)) {
+        run_binary(root, report, binary, cases);
+    }
+    tests(root, report, &["--workspace", "--doc"], cases);
+}
+
+fn asks_oracles(binary: &TestBinary) -> bool {
+    ORACLES.contains(&binary.target.as_str())
+}
+
+fn run_binary(root: &Path, report: &mut Report, binary: &TestBinary, cases: Cases) {
+    let mut command = binary.command();
+    set_environment(root, &mut command, cases);
+    count(report, &mut command, &binary.to_string());
+}
+
+/// Tells tests where the oracles are, and how many cases they try.
+fn set_environment(root: &Path, command: &mut Command, cases: Cases) {
+    command.env("FERROXFS_ORACLES", oracles::folder(root));
+    if cases == Cases::Many {
+        command.env("FERROXFS_LONG", "1");
     }
 }
 
@@ -215,11 +284,8 @@ fn style(root: &Path, report: &mut Report) {
 fn tests(root: &Path, report: &mut Report, which: &[&str], cases: Cases) {
     let mut cargo = command::cargo();
     cargo.args(["test", "--no-fail-fast"]).args(which);
-    cargo.env("FERROXFS_ORACLES", oracles::folder(root));
-    if cases == Cases::Many {
-        cargo.env("FERROXFS_LONG", "1");
-    }
-    count(report, &mut cargo, which);
+    set_environment(root, &mut cargo, cases);
+    count(report, &mut cargo, &format!("cargo test {}", which.join(" ")));
 }
 
 /// Runs the model tests, which try many schedules of the threads of production code. In these
@@ -229,21 +295,24 @@ fn models(root: &Path, report: &mut Report) {
     let mut cargo = command::cargo();
     cargo.arg("test").args(MODELS);
     cargo.env("RUSTC_WORKSPACE_WRAPPER", root.join("xtask/rustc-shuttle"));
-    count(report, &mut cargo, &MODELS);
+    count(report, &mut cargo, &format!("cargo test {}", MODELS.join(" ")));
 }
 
-fn count(report: &mut Report, cargo: &mut Command, which: &[&str]) {
+/// Runs a command that prints results of tests, and adds them to the report. `name` names it there.
+fn count(report: &mut Report, command: &mut Command, name: &str) {
     let failed_before = report.failed();
     let began = Instant::now();
-    let outcome = command::run_lines(cargo, |line| report.test_line(line));
-    report.took(&format!("cargo test {}", which.join(" ")), began.elapsed());
+    let outcome = command::run_lines(command, |line| report.test_line(line));
+    report.took(name, began.elapsed());
     match outcome {
-        Err(error) => report.check("cargo test", Err(error)),
+        Err(error) => report.check(name, Err(error)),
         // A test that does not build, or a binary that dies, prints no counts of its own.
         Ok(status) if !status.success() && report.failed() == failed_before => {
-            let line = format!("cargo test {}", which.join(" "));
-            report.check("cargo test", Err(Error::Command { line, status }));
+            report.check(name, Err(Error::Command { line: name.to_owned(), status }));
         }
         Ok(_) => {}
     }
 }
+
+#[cfg(test)]
+mod tests;
