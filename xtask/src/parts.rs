@@ -4,10 +4,10 @@
 //! own: the work of a part, which is in `test.rs`.
 //!
 //! The tests of the workspace keep about half of two processors busy: a binary ends with one long
-//! test, or waits for a guest, a mount or the disk. The other parts mostly compile, and the last one
-//! has the tests that ask other programs. They run at the same time as the tests, one after another,
-//! each with its own target folder or after the build of the tests. They have a lower priority, so that a test with a time limit hardly notices them. The
-//! shortest such limit is 10 s.
+//! test, or waits for a guest, a mount or the disk. The other parts mostly compile, and the last
+//! one has the tests that ask other programs. They run at the same time as the tests, one after
+//! another, each with its own target folder or after the build of the tests. They have a lower
+//! priority, so that a test with a time limit hardly notices them. The shortest such limit is 10 s.
 //!
 //! The output of such a part goes to a file, `target/parts/NAME.log`, and is printed when the part
 //! ends, in one piece. Its last line is the part's report, for this program.

@@ -61,8 +61,8 @@ impl<'a> Group<'a> {
         count != 0 && self.contains_block(start) && count <= self.length_blocks - start.0
     }
 
-    /// Returns whether an inode of this group may have this number. Chunks of inodes are aligned, so
-    /// the last blocks of a group may have none.
+    /// Returns whether an inode of this group may have this number. Chunks of inodes are aligned,
+    /// so the last blocks of a group may have none.
     #[doc(alias = "xfs_verify_agino")]
     #[inline]
     #[must_use]

@@ -1,8 +1,8 @@
 //! The test binaries of the workspace.
 //!
-//! Owns: building all of them, and the command that runs one. Cargo would run all one after another;
-//! here two parts of a run share them. To ask cargo for some of them by name would compile crates
-//! again, with other features.
+//! Owns: building all of them, and the command that runs one. Cargo would run all one after
+//! another; here two parts of a run share them. To ask cargo for some of them by name would compile
+//! crates again, with other features.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

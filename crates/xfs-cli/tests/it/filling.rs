@@ -1,5 +1,5 @@
-//! Tests of `mkfs --from`, `import` and `cp`: their outputs, the names of owners, and messages about
-//! files that do not fit.
+//! Tests of `mkfs --from`, `import` and `cp`: their outputs, the names of owners, and messages
+//! about files that do not fit.
 
 use std::fs::{self, File};
 use std::io::Read;
