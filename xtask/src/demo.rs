@@ -81,7 +81,15 @@ pub(crate) fn run_as_nobody(program: &Path) -> Result<(), Error> {
 /// path of the program.
 pub(crate) fn build(root: &Path) -> Result<PathBuf, Error> {
     let mut cargo = command::cargo();
-    cargo.args(["build", "--profile", "quick", "--package", "xfs-cli", "--target-dir", "target"]);
+    cargo.args([
+        "build",
+        "--profile",
+        "quick",
+        "--package",
+        "ferroxfs-cli",
+        "--target-dir",
+        "target",
+    ]);
     if !screen::is_terminal() {
         cargo.arg("--quiet");
     }

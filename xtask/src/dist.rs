@@ -138,7 +138,7 @@ fn build(root: &Path, options: Options, epoch: String) -> Result<Dist, Error> {
     let package = folder.join(format!("ferroxfs_{VERSION}_{ARCHITECTURE}.deb"));
     let image = folder.join(format!("ferroxfs-{VERSION}-oci.tar"));
     let dist = Dist { program, folder, package, image, epoch };
-    let (name, package, target) = ("ferroxfs", "xfs-cli", TARGET);
+    let (name, package, target) = ("ferroxfs", "ferroxfs-cli", TARGET);
     let workspace = root.to_owned();
     let product = Product { name, file: &dist.program, workspace, package, target };
     let materials = materials::of(&product, &dist)?;

@@ -4,6 +4,7 @@
 //! order of their dependencies, and each finds the others among the packed ones. Tests stay out of
 //! the packages: they need crates and data that are not published.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -27,7 +28,13 @@ pub(crate) struct Options {
     /// Also compile each package as users get it; takes minutes
     #[arg(long)]
     pub(crate) long: bool,
+    /// Also install the program from its package, as users do, and run it; takes minutes
+    #[arg(long)]
+    pub(crate) install: bool,
 }
+
+/// The package of the program.
+const PROGRAM: &str = "ferroxfs-cli";
 
 /// Packs every published crate in target/package and checks the packages.
 pub(crate) fn run(root: &Path, options: Options) -> Result<(), Error> {
@@ -57,7 +64,43 @@ pub(crate) fn run(root: &Path, options: Options) -> Result<(), Error> {
         println!("{}: {finding}", package.name);
     }
     println!("{} packages, {} finding(s)", packages.len(), findings.len());
-    if findings.is_empty() { Ok(()) } else { Err(Error::Unpublishable(findings.len())) }
+    if !findings.is_empty() {
+        return Err(Error::Unpublishable(findings.len()));
+    }
+    if options.install { install(root, &packages) } else { Ok(()) }
+}
+
+/// Installs the program from its package, and makes a volume with it. The packages replace those of
+/// crates.io, where they need not be published yet. The sources of the workspace are not used.
+fn install(root: &Path, packages: &[Package]) -> Result<(), Error> {
+    let folder = root.join("target/package/install");
+    if folder.exists() {
+        fs::remove_dir_all(&folder).map_err(Error::file(&folder))?;
+    }
+    fs::create_dir_all(&folder).map_err(Error::file(&folder))?;
+    let mut patches = String::from("[patch.crates-io]\n");
+    for package in packages {
+        let archive = root.join("target/package").join(package.archive());
+        command::run(Command::new("tar").arg("-xzf").arg(archive).current_dir(&folder))?;
+        let unpacked = folder.join(package.folder());
+        if package.name != PROGRAM {
+            patches.push_str(&format!("{} = {{ path = {unpacked:?} }}\n", package.name));
+        }
+    }
+    let config = folder.join("patches.toml");
+    fs::write(&config, patches).map_err(Error::file(&config))?;
+    let program = packages.iter().find(|package| package.name == PROGRAM);
+    let program = program.expect("the program is published");
+    let mut cargo = command::cargo();
+    cargo.args(["install", "--debug", "--path"]).arg(folder.join(program.folder()));
+    cargo.arg("--config").arg(&config).arg("--root").arg(&folder);
+    cargo.arg("--target-dir").arg(root.join("target/package/build"));
+    command::run(cargo.current_dir(&folder))?;
+    let program = folder.join("bin/ferroxfs");
+    let mut mkfs = Command::new(&program);
+    command::run(mkfs.args(["mkfs", "-q", "-d", "size=300m", "new.img"]).current_dir(&folder))?;
+    command::run(Command::new(&program).args(["check", "new.img"]).current_dir(&folder))?;
+    fs::remove_dir_all(&folder).map_err(Error::file(&folder))
 }
 
 /// A crate that is published.
@@ -70,9 +113,14 @@ struct Package {
 }
 
 impl Package {
+    /// Returns the name of the folder that the package unpacks to.
+    fn folder(&self) -> String {
+        format!("{}-{}", self.name, self.version)
+    }
+
     /// Returns the file name that cargo gives the package.
     fn archive(&self) -> String {
-        format!("{}-{}.crate", self.name, self.version)
+        format!("{}.crate", self.folder())
     }
 }
 

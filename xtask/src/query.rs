@@ -53,7 +53,7 @@ pub(crate) fn run(root: &Path, options: Options) -> Result<(), Error> {
     cargo(&["build", "--quiet"])?;
     cargo(&["test", "--quiet"])?;
     let mut ferroxfs = command::cargo();
-    command::run(ferroxfs.args(["build", "--quiet", "-p", "xfs-cli"]).current_dir(root))?;
+    command::run(ferroxfs.args(["build", "--quiet", "-p", "ferroxfs-cli"]).current_dir(root))?;
     trial(root, options)
 }
 

@@ -19,6 +19,15 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
         fs::remove_dir_all(&folder).map_err(Error::file(&folder))?;
     }
     let mut cargo = command::cargo();
-    cargo.args(["run", "--quiet", "--package", "xfs-cli", "--", "man", "--format", "markdown"]);
+    cargo.args([
+        "run",
+        "--quiet",
+        "--package",
+        "ferroxfs-cli",
+        "--",
+        "man",
+        "--format",
+        "markdown",
+    ]);
     command::run(cargo.arg(FOLDER).current_dir(root))
 }

@@ -157,7 +157,10 @@ fn run_part(root: &Path, report: &mut Report, part: Part, cases: Cases) {
             }
         }
         Part::Package => {
-            report.check("package", publish::run(root, publish::Options::default()));
+            let began = Instant::now();
+            let options = publish::Options { install: cases == Cases::Many, long: false };
+            report.check("package", publish::run(root, options));
+            report.took("cargo xtask package", began.elapsed());
         }
         Part::Counted => tests(root, report, &COUNTING, Cases::Some),
         Part::Models => models(root, report),

@@ -22,6 +22,8 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use crate::api;
 use crate::command;
 use crate::error::Error;
@@ -49,6 +51,13 @@ impl fmt::Display for Finding {
         let Self { place, line, rule } = self;
         if *line == 0 { write!(f, "{place}: {rule}") } else { write!(f, "{place}:{line}: {rule}") }
     }
+}
+
+/// Returns the folder of a package in the metadata of cargo, relative to the workspace, or `None` for
+/// a package outside of `crates`. The folder may have another name than the package.
+fn crate_folder(package: &Value) -> Option<&str> {
+    let folder = package["manifest_path"].as_str()?.strip_suffix("/Cargo.toml")?;
+    folder.get(folder.rfind("/crates/")? + 1..)
 }
 
 /// A text file of the project.

@@ -29,7 +29,7 @@ pub(super) fn install() -> Result<(), Error> {
 pub(super) fn build(root: &Path, options: Options) -> Result<PathBuf, Error> {
     install()?;
     let mut cargo = command::cargo();
-    cargo.args(["build", "--locked", "--package", "xfs-cli", "--target", TARGET]);
+    cargo.args(["build", "--locked", "--package", "ferroxfs-cli", "--target", TARGET]);
     cargo.args(["--target-dir", "target", "--profile", options.profile()]);
     let (rust, c) = (remapped("--remap-path-prefix=", root), remapped("-ffile-prefix-map=", root));
     cargo.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS", rust);

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::{File, Finding};
+use super::{File, Finding, crate_folder};
 
 /// The words after the opening fence of a code block for which rustdoc runs or compiles the block.
 const RUST: [&str; 7] =
@@ -20,18 +20,18 @@ pub(super) fn check(files: &[File], metadata: &Value) -> Vec<Finding> {
 fn check_package(files: &[File], package: &Value) -> Option<Finding> {
     let targets = package["targets"].as_array()?;
     let library = targets.iter().find(|target| is_library(target))?;
-    let name = package["name"].as_str()?;
-    let folder = format!("crates/{name}/src/");
+    let folder = crate_folder(package)?;
+    let sources = format!("{folder}/src/");
     let has_examples = files
         .iter()
-        .filter(|file| file.is_rust() && file.path.starts_with(&folder))
+        .filter(|file| file.is_rust() && file.path.starts_with(&sources))
         .any(|file| has_example(&file.text));
     let rule = match (library["doctest"].as_bool()?, has_examples) {
         (true, true) | (false, false) => return None,
         (true, false) => "has no example in its documentation, so add `doctest = false` to [lib]",
         (false, true) => "has an example that never runs, so remove `doctest = false`",
     };
-    Some(Finding { place: format!("crates/{name}/Cargo.toml"), line: 0, rule: rule.to_owned() })
+    Some(Finding { place: format!("{folder}/Cargo.toml"), line: 0, rule: rule.to_owned() })
 }
 
 fn is_library(target: &Value) -> bool {

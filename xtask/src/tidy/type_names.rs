@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashSet};
 use serde_json::Value;
 
 use super::source::{Masked, production_lines};
-use super::{File, Finding};
+use super::{File, Finding, crate_folder};
 
 /// The highest level of a crate to which the rule applies.
 const TOP_LEVEL: u64 = 12;
@@ -142,7 +142,7 @@ fn crates(metadata: &Value) -> HashSet<String> {
         let level = own.and_then(|own| own["level"].as_u64());
         !is_for_tests && level.is_some_and(|level| level <= TOP_LEVEL)
     });
-    applies.filter_map(|package| Some(format!("crates/{}", package["name"].as_str()?))).collect()
+    applies.filter_map(|package| crate_folder(package).map(str::to_owned)).collect()
 }
 
 /// Returns whether a file holds production code of one of the crates. Modules `testing` serve tests

@@ -53,7 +53,7 @@ const TRIED_ELSEWHERE: [(&str, &str); 24] = [
     ("./tour new.img", "`-p ferroxfs-c --test it` runs it, and checks this output"),
     ("cargo test -p xfs-hostile", "a part of `cargo xtask test`"),
     (
-        "cargo test -p xfs-cli --test mount -- database writeback postgres repository built_on rsync",
+        "cargo test -p ferroxfs-cli --test mount -- database writeback postgres repository built_on rsync",
         "a part of `cargo xtask test`",
     ),
     (
@@ -62,12 +62,12 @@ const TRIED_ELSEWHERE: [(&str, &str); 24] = [
     ),
     ("cargo run -p xfs-hostile --example seeds fuzz/corpus", "built by `cargo xtask test`"),
     (
-        "cargo build --release -p xfs-cli",
+        "cargo build --release -p ferroxfs-cli",
         "takes minutes; `cargo xtask dist` builds the same program",
     ),
     ("target/release/ferroxfs bench --html report.html", "takes minutes; `--test it` runs bench"),
     (
-        "cargo build --release -p xfs-cli -p xfs-bench && cargo xtask oracles",
+        "cargo build --release -p ferroxfs-cli -p xfs-bench && cargo xtask oracles",
         "takes minutes; built by `cargo xtask test`",
     ),
     (

@@ -65,7 +65,7 @@ fn cargo(folder: PathBuf) -> Command {
     if let Some(home) = std::env::var_os("RUSTUP_HOME") {
         cargo.env("RUSTUP_HOME", home);
     }
-    let package = if is_long() { "xfs-cli" } else { "xfs-format" };
+    let package = if is_long() { "ferroxfs-cli" } else { "xfs-format" };
     cargo.args(["build", "--offline", "--locked", "-p", package]).current_dir(&folder);
     cargo.env("CARGO_TARGET_DIR", folder.join("target"));
     cargo

@@ -7,7 +7,7 @@ use super::{Materials, checksums, linked};
 
 const LOCK: &str = r#"
 [[package]]
-name = "xfs-cli"
+name = "ferroxfs-cli"
 version = "0.1.0"
 dependencies = [
  "used",
@@ -41,10 +41,10 @@ fn metadata() -> Value {
         dependency("built", Some("build")),
     ];
     let names = ["used", "macro", "tested", "built"];
-    let mut nodes = vec![json!({ "id": "xfs-cli", "deps": uses })];
+    let mut nodes = vec![json!({ "id": "ferroxfs-cli", "deps": uses })];
     nodes.extend(names.map(|id| json!({ "id": id, "deps": [] })));
     let packages = [
-        package("xfs-cli", "MIT", "bin"),
+        package("ferroxfs-cli", "MIT", "bin"),
         package("used", "MIT/Apache-2.0", "lib"),
         package("macro", "MIT", "proc-macro"),
         package("tested", "MIT", "lib"),
@@ -62,14 +62,14 @@ fn checksums_are_those_of_the_lock_file() {
 
 #[test]
 fn only_crates_in_the_binary_are_listed() {
-    let crates = linked(&metadata(), &checksums(LOCK), "xfs-cli").unwrap();
-    assert_eq!(crates.keys().collect::<Vec<_>>(), ["used", "xfs-cli"]);
+    let crates = linked(&metadata(), &checksums(LOCK), "ferroxfs-cli").unwrap();
+    assert_eq!(crates.keys().collect::<Vec<_>>(), ["ferroxfs-cli", "used"]);
     assert_eq!(crates["used"].folder, PathBuf::from("/crates/used"));
 }
 
 #[test]
 fn bill_has_licences_checksums_and_dependencies() {
-    let crates = linked(&metadata(), &checksums(LOCK), "xfs-cli").unwrap();
+    let crates = linked(&metadata(), &checksums(LOCK), "ferroxfs-cli").unwrap();
     let known = |text: &str| text.to_owned();
     let (time, digest, rust) = (known("2023-11-14T22:13:20Z"), known("cd02"), known("1.95.0"));
     let (name, kind) = ("ferroxfs", "application");
@@ -79,11 +79,12 @@ fn bill_has_licences_checksums_and_dependencies() {
     assert_eq!(bill["metadata"]["component"]["hashes"][0]["content"], "cd02");
     let names: Vec<_> =
         bill["components"].as_array().unwrap().iter().map(|known| &known["name"]).collect();
-    assert_eq!(names, ["used", "xfs-cli", "std", "musl"]);
-    let used = &bill["components"][0];
+    assert_eq!(names, ["ferroxfs-cli", "used", "std", "musl"]);
+    let used = &bill["components"][1];
     assert_eq!(used["licenses"][0]["expression"], "MIT OR Apache-2.0");
     assert_eq!(used["hashes"][0]["content"], "ab01");
     assert_eq!(used["purl"], "pkg:cargo/used@1.2.3");
-    let uses = json!({ "ref": "pkg:cargo/xfs-cli@1.2.3", "dependsOn": ["pkg:cargo/used@1.2.3"] });
-    assert_eq!(bill["dependencies"][1], uses);
+    let uses =
+        json!({ "ref": "pkg:cargo/ferroxfs-cli@1.2.3", "dependsOn": ["pkg:cargo/used@1.2.3"] });
+    assert_eq!(bill["dependencies"][0], uses);
 }

@@ -11,8 +11,8 @@ fn check_findings(doctest: bool, text: &str, expected: usize) {
         File { path: "crates/b/src/lib.rs".to_owned(), text: "/// ```\n/// ```".to_owned() },
     ];
     let metadata = json!({"packages": [
-        {"name": "a", "targets": [{"kind": ["lib"], "doctest": doctest}]},
-        {"name": "program", "targets": [{"kind": ["bin"], "doctest": false}]},
+        {"manifest_path": "/x/crates/a/Cargo.toml", "targets": [{"kind": ["lib"], "doctest": doctest}]},
+        {"manifest_path": "/x/crates/b/Cargo.toml", "targets": [{"kind": ["bin"], "doctest": false}]},
     ]});
     assert_eq!(check(&files, &metadata).len(), expected, "{doctest}: {text}");
 }

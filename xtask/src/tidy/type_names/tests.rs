@@ -6,7 +6,10 @@ use super::{ACCEPTED, Accepted, check_with};
 use crate::tidy::File;
 
 fn metadata() -> Value {
-    let package = |name: &str, own: Value| json!({ "name": name, "metadata": { "ferroxfs": own } });
+    let package = |name: &str, own: Value| {
+        let manifest = format!("/x/crates/{name}/Cargo.toml");
+        json!({ "manifest_path": manifest, "metadata": { "ferroxfs": own } })
+    };
     json!({ "packages": [
         package("low", json!({ "level": 0 })),
         package("top", json!({ "level": 12 })),
