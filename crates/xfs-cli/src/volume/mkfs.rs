@@ -1,11 +1,13 @@
 //! `mkfs`: makes a volume, empty or filled with files.
 
+mod asked;
 mod chosen;
 mod configuration;
 mod device;
 mod disk;
 mod esp;
 mod fill;
+mod free_space;
 mod minimize;
 mod options;
 mod packaging;
@@ -35,15 +37,14 @@ use crate::run::Run;
 use crate::sandbox::Reach;
 use crate::terminal::console::Console;
 use crate::terminal::names;
+use asked::{asked_bytes, asked_time, geometry_failure, identity};
 use chosen::{ChosenSize, choose_size, with_needed_size};
 use device::{Device, DeviceRequest, Placement};
 use disk::DiskPlan;
 use fill::{Fill, MadeDevices, check_fillable};
-use options::{asked_bytes, asked_time, geometry_failure, identity, read_options};
+use options::read_options;
 use packaging::Packaging;
 use quota::NewQuota;
-
-const SECTOR_BYTES: u32 = 512;
 
 struct Mkfs {
     arguments: MkfsArguments,

@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use xfs_mkfs::{Options, TargetDevice};
 
+use super::asked::{SECTOR_BYTES, asked_bytes};
 use super::fill::ReportCount;
-use super::options::{asked_bytes, read_options};
-use super::sizing::{FreeSpace, Sizing};
-use super::{SECTOR_BYTES, minimize, sizing};
+use super::free_space::FreeSpace;
+use super::options::read_options;
+use super::sizing::Sizing;
+use super::{minimize, sizing};
 use crate::cli::{GlobalOptions, MkfsArguments};
 use crate::failure::Failure;
 use crate::import::origin::{is_named_pipe, is_standard_input};

@@ -6,7 +6,7 @@ use std::io::Read;
 
 use xfs_mkfs::Options;
 
-use super::options::option_failure;
+use super::asked::option_failure;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::terminal::names;

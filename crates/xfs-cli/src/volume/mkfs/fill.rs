@@ -12,8 +12,8 @@ use std::sync::Arc;
 use xfs_device::SharedDevice;
 use xfs_mkfs::{Options, Plan};
 
+use super::asked::asked_time;
 use super::device::Device;
-use super::options::asked_time;
 use super::prototype;
 use super::quota::NewQuota;
 use crate::cli::MkfsArguments;

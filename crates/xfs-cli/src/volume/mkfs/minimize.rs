@@ -19,7 +19,8 @@
 use xfs_mkfs::Size;
 
 use super::fill::{Fill, check_fillable};
-use super::sizing::{FreeSpace, MOST_BYTES, Sizing};
+use super::free_space::FreeSpace;
+use super::sizing::{MOST_BYTES, Sizing};
 use crate::failure::Failure;
 use crate::image::ImageVolume;
 use crate::import::writer::ImageWriter;

@@ -1,27 +1,18 @@
-//! The options of a new volume: reading them, and what follows from them.
+//! The options of a new volume: reading them.
 //!
-//! Owns: the order in which the command line, configuration files and `--for` decide, and the time,
-//! the UUID and the inode generations. Does **not** own: the geometry (`Plan` of `xfs_mkfs`).
+//! Owns: the order in which the command line, configuration files and `--for` decide. Does **not**
+//! own: the geometry (`Plan` of `xfs_mkfs`), or what else follows from the options
+//! ([`asked`](super::asked)).
 
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
-use ferroxfs::Timestamp;
-use xfs_mkfs::{
-    Generations, GeometryError, Identity, OptionError, Options, Reader, Size, TargetDevice,
-};
+use xfs_mkfs::{Options, Reader};
 
-use super::sizing::FreeSpace;
-use super::{SECTOR_BYTES, configuration, sizing};
+use super::asked::option_failure;
+use super::configuration;
+use super::free_space::{FreeSpace, is_automatic, split_automatic};
 use crate::cli::{GlobalOptions, MkfsArguments};
-use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::terminal::names;
-use crate::text::time::source_date_epoch;
-
-/// The inode generation that mkfs.xfs sets if `DETERMINISTIC_SEED` is in its environment.
-const DETERMINISTIC_GENERATION: u32 = 0x5345_4544;
-const DEFAULT_BLOCK_BYTES: u32 = 4096;
 
 /// Reads the options of the command line and of files. Returns them, and the free space of a volume
 /// whose size is chosen to fit the files.
@@ -29,7 +20,7 @@ pub(super) fn read_options(
     arguments: &MkfsArguments,
     global: &GlobalOptions,
 ) -> Result<(Options, Option<FreeSpace>), Failure> {
-    let (data, free) = sizing::split_automatic(arguments)?;
+    let (data, free) = split_automatic(arguments)?;
     let mut options = Options::default();
     configuration::read_defaults(&arguments.configuration, &mut options)?;
     options.allow_small = arguments.unsupported;
@@ -65,7 +56,7 @@ pub(super) fn read_options(
     }
     restrict(&mut options, &arguments.readers)?;
     match (options.data.size, free) {
-        (Some(_), Some(_)) if sizing::is_automatic(arguments) => {
+        (Some(_), Some(_)) if is_automatic(arguments) => {
             Err(Failure::usage("-d size= is given twice, once as auto"))
         }
         (Some(_), Some(_)) if arguments.free.is_some() => {
@@ -83,90 +74,4 @@ fn restrict(options: &mut Options, names: &[String]) -> Result<(), Failure> {
     let readers: Result<Vec<_>, _> = names.iter().map(parse).collect();
     let restricted = readers.and_then(|readers| options.restrict_to(&readers));
     restricted.map_err(|error| Failure::usage(format!("--for: {error}")))
-}
-
-/// Returns the number of bytes that an option asks for. `None` if the option is not given, or if
-/// the size cannot be computed. In the latter case, the planning of the volume reports the reason.
-pub(super) fn asked_bytes(options: &Options, size: Option<Size>) -> Option<u64> {
-    let number = |size: Option<Size>, otherwise: u32| {
-        size.and_then(|size| u32::try_from(size.number).ok()).unwrap_or(otherwise)
-    };
-    let block = number(options.block_size, DEFAULT_BLOCK_BYTES);
-    size?.to_bytes(block, number(options.sector_size, SECTOR_BYTES))
-}
-
-/// Returns the time that all files get: from the options, or from the environment. `None` if
-/// neither gives one.
-pub(super) fn asked_time(arguments: &MkfsArguments) -> Result<Option<Timestamp>, Failure> {
-    let time = match arguments.time {
-        Some(seconds) => Some(Timestamp::new(seconds, 0).unwrap_or_default()),
-        None => source_date_epoch()?,
-    };
-    if arguments.epoch.is_some() && time.is_none() {
-        return Err(Failure::usage("mkfs: --epoch needs a fixed time")
-            .hint("give it with --time or SOURCE_DATE_EPOCH"));
-    }
-    Ok(time)
-}
-
-/// Returns the UUID, the time and the inode generations of the new volume. Without options or
-/// environment variables for them, the UUID and the generations are random, and the time is the
-/// current time.
-pub(super) fn identity(
-    arguments: &MkfsArguments,
-    options: &Options,
-    target: &TargetDevice,
-) -> Result<Identity, Failure> {
-    let random = || {
-        Identity::random()
-            .map_err(|error| Failure::new(Exit::Failed, format!("no random numbers: {error}")))
-    };
-    let mut identity = match (asked_time(arguments)?, arguments.seed) {
-        (None, None) => random()?,
-        (Some(time), seed) => {
-            let length = target.data_bytes.to_be_bytes();
-            let seed = seed.unwrap_or(0).to_be_bytes();
-            let salt = [&seed, &length, options.label.as_bytes()].concat();
-            Identity::reproducible(time, &salt)
-        }
-        (None, Some(seed)) => Identity {
-            time: random()?.time,
-            ..Identity::reproducible(Timestamp::default(), &seed.to_be_bytes())
-        },
-    };
-    if std::env::var_os("DETERMINISTIC_SEED").is_some() {
-        identity.generations = Generations::Fixed(DETERMINISTIC_GENERATION);
-    }
-    Ok(identity)
-}
-
-pub(super) fn option_failure(error: &OptionError) -> Failure {
-    let exit = match error {
-        OptionError::NotSupported(_) => Exit::Refused,
-        _ => Exit::Usage,
-    };
-    let failure = Failure::new(exit, error.to_string());
-    match error {
-        OptionError::Unknown { .. } => {
-            failure.hint("ferroxfs mkfs --help lists the options; they are those of mkfs.xfs(8)")
-        }
-        _ => failure,
-    }
-}
-
-pub(super) fn geometry_failure(path: &Path, error: &GeometryError) -> Failure {
-    let failure =
-        Failure::usage(error.to_string()).about(&names::in_message(path.as_os_str().as_bytes()));
-    match error {
-        GeometryError::TooSmall { .. }
-        | GeometryError::SmallLog { .. }
-        | GeometryError::OneGroup => failure.hint("--unsupported makes it anyway, for tests only"),
-        GeometryError::NoRoomForLog { .. } => {
-            failure.hint("make fewer allocation groups, or a larger volume")
-        }
-        GeometryError::DeviceTooShort { .. } => failure.hint(
-            "-d file,size=BYTES sets the length of the data's file, -l file,size=BYTES the log's",
-        ),
-        _ => failure,
-    }
 }

@@ -1,4 +1,4 @@
-//! The size of a volume that fits the files that it is filled with: `-d size=auto` and `--free`.
+//! The size of a volume that fits the files that it is filled with: `-d size=auto`.
 //!
 //! Owns: the search for the size. Does **not** own: the sums over the files
 //! ([`Census`]), or the space that an empty volume has: a trial volume in a temporary file says
@@ -13,16 +13,16 @@ use ferroxfs::Space;
 use xfs_device::{FileDevice, FileOptions, SharedDevice};
 use xfs_mkfs::{Devices, Discard, Options, Plan, Size, TargetDevice};
 
+use super::asked::{asked_time, geometry_failure, identity};
 use super::device::device_failure;
 use super::fill::Fill;
-use super::options::{asked_time, geometry_failure, identity};
+use super::free_space::FreeSpace;
 use super::quota::NewQuota;
 use crate::cli::MkfsArguments;
 use crate::failure::Failure;
 use crate::image::{Filling, Image, ImageVolume};
 use crate::import::census::{Census, Need};
 use crate::input::Spool;
-use crate::text::size;
 
 /// The smallest size that is tried, in bytes: the smallest volume of mkfs.xfs.
 const SMALLEST_BYTES: u64 = 300 << 20;
@@ -37,17 +37,8 @@ const MOST_PLANNED_BYTES: u64 = 1 << 40;
 const STEP_BYTES: u64 = 1 << 20;
 /// The largest number of trial volumes.
 const MOST_TRIALS: usize = 40;
-const AUTO: &str = "size=auto";
 /// How often a volume is made again, a little larger, because its chosen size was too small.
 const MOST_RETRIES: u32 = 8;
-
-/// The free space that a volume has after it was filled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FreeSpace {
-    Bytes(u64),
-    /// A percentage of the volume.
-    Percent(u64),
-}
 
 /// The parts of a run that decide the size of the volume.
 pub(super) struct Sizing<'a> {
@@ -59,75 +50,9 @@ pub(super) struct Sizing<'a> {
     pub(super) standard_input: Option<Arc<Spool>>,
 }
 
-/// Returns whether the size of the volume follows from its files, unless the options give it.
-pub(super) fn chooses_size(arguments: &MkfsArguments) -> bool {
-    arguments.minimize || is_automatic(arguments)
-}
-
-/// Returns whether the options for data contain `size=auto`.
-pub(super) fn is_automatic(arguments: &MkfsArguments) -> bool {
-    arguments.data.iter().any(|text| text.split(',').any(|part| part == AUTO))
-}
-
 /// Returns the size to try after a volume of `bytes` bytes was too small, with `-d size=auto`.
 pub(super) fn larger(bytes: u64, retries: u32) -> Option<u64> {
     (retries < MOST_RETRIES).then(|| (bytes + bytes / 16).next_multiple_of(STEP_BYTES))
-}
-
-/// Takes `size=auto` out of the options for data. Returns the other options, and the free space
-/// that is asked for; `None` if the size is not chosen here.
-pub(super) fn split_automatic(
-    arguments: &MkfsArguments,
-) -> Result<(Vec<String>, Option<FreeSpace>), Failure> {
-    if !chooses_size(arguments) {
-        return match arguments.free {
-            Some(_) => Err(Failure::usage("--free is for -d size=auto and --minimize")),
-            None => Ok((arguments.data.clone(), None)),
-        };
-    }
-    let rest = arguments.data.iter().filter_map(|text| {
-        let parts: Vec<&str> = text.split(',').filter(|part| *part != AUTO).collect();
-        (!parts.is_empty()).then(|| parts.join(","))
-    });
-    let free = arguments.free.as_deref().map_or(Ok(FreeSpace::Bytes(0)), parse_free)?;
-    Ok((rest.collect(), Some(free)))
-}
-
-fn parse_free(text: &str) -> Result<FreeSpace, Failure> {
-    let invalid = || {
-        Failure::usage(format!("--free: {text} is neither a size, such as 100m, nor a percentage"))
-    };
-    match text.strip_suffix('%') {
-        Some(percent) => {
-            let percent = percent.parse().ok().filter(|percent| *percent < 100);
-            percent.map(FreeSpace::Percent).ok_or_else(invalid)
-        }
-        None => size::parse(text).map(FreeSpace::Bytes).map_err(|_| invalid()),
-    }
-}
-
-impl FreeSpace {
-    /// Returns the bytes by which a volume must grow that lacks `short` bytes. If the free space is
-    /// a percentage, only a part of each further byte is for the files.
-    pub(super) fn step(self, short: u64) -> u64 {
-        match self {
-            Self::Bytes(_) => short,
-            Self::Percent(percent) => {
-                assert!(percent < 100, "parsing has refused all of the volume");
-                short.saturating_mul(100) / (100 - percent)
-            }
-        }
-    }
-
-    /// Returns the blocks that must be free in a volume.
-    pub(super) fn blocks(self, space: &Space) -> u64 {
-        match self {
-            Self::Bytes(bytes) => bytes.div_ceil(space.block_size.into()),
-            Self::Percent(percent) => {
-                (u128::from(space.total_blocks) * u128::from(percent)).div_ceil(100) as u64
-            }
-        }
-    }
 }
 
 impl Sizing<'_> {
@@ -243,19 +168,5 @@ impl Sizing<'_> {
         let device = FileDevice::open(Path::new(&path), FileOptions::read_write());
         let device = device.map_err(|error| device_failure(&error))?;
         Ok(Arc::new(device))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{FreeSpace, parse_free};
-
-    #[test]
-    fn free_space_is_a_size_or_a_percentage() {
-        assert_eq!(parse_free("10%").unwrap(), FreeSpace::Percent(10));
-        assert_eq!(parse_free("1g").unwrap(), FreeSpace::Bytes(1 << 30));
-        for text in ["", "%", "100%", "-1%", "x"] {
-            assert!(parse_free(text).is_err(), "{text}");
-        }
     }
 }

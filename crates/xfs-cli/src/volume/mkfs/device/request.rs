@@ -23,7 +23,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{StagedFile, space};
 use crate::terminal::names;
-use crate::volume::mkfs::SECTOR_BYTES;
+use crate::volume::mkfs::asked::SECTOR_BYTES;
 use crate::volume::mkfs::disk::DiskPlan;
 use crate::volume::mkfs::packaging::Packaging;
 
