@@ -1,5 +1,5 @@
-//! `cargo xtask python`: builds the Python module as a wheel, installs it in a fresh virtual
-//! environment, and runs its tests.
+//! `cargo xtask python`: checks the Python module with clippy, builds it as a wheel, installs that
+//! in a fresh virtual environment, and runs its tests.
 //!
 //! Owns: the virtual environment, the tools and libraries in it, the steps. Does **not** own: the
 //! tests (`crates/ferroxfs-py/tests`).
@@ -18,15 +18,18 @@ use crate::error::Error;
 const FOLDER: &str = "crates/ferroxfs-py";
 /// The folder under target/ for everything that this chore makes.
 const TARGET: &str = "target/python";
+/// The profile of Cargo.toml for wheels that are only tested.
+const QUICK: &str = "quick";
 /// Packages that the tests need. Each is at a version that is known to work, or a newer one with
 /// the same interface.
-const PACKAGES: [&str; 7] = [
+const PACKAGES: [&str; 8] = [
     "maturin>=1.9,<2",
     "pytest>=8",
     "pyarrow>=21",
     "polars>=1.30",
     "duckdb>=1.3",
     "fsspec>=2025.5",
+    "matplotlib>=3.9",
     "mypy>=1.16",
 ];
 
@@ -45,6 +48,10 @@ pub(crate) struct Options {
 pub(crate) fn run(root: &Path, options: Options) -> Result<(), Error> {
     let mut format = command::cargo();
     command::run(format.args(["fmt", "--check"]).current_dir(root.join(FOLDER)))?;
+    let mut clippy = command::cargo();
+    clippy.args(["clippy", "--quiet", "--profile", QUICK, "--", "-D", "warnings"]);
+    clippy.env("CARGO_TARGET_DIR", root.join(TARGET).join("build"));
+    command::run(clippy.current_dir(root.join(FOLDER)))?;
     let bin = environment(root, &PACKAGES)?;
     let wheel = build(root, &bin, options)?;
     let wheel = wheel.to_string_lossy();
@@ -84,7 +91,7 @@ fn build(root: &Path, bin: &Path, options: Options) -> Result<PathBuf, Error> {
     if wheels.exists() {
         fs::remove_dir_all(&wheels).map_err(Error::file(&wheels))?;
     }
-    let profile = if options.release { "release" } else { "quick" };
+    let profile = if options.release { "release" } else { QUICK };
     let mut maturin = Command::new(bin.join("maturin"));
     maturin.args(["build", "--quiet", "--profile", profile, "--out"]).arg(&wheels);
     maturin.arg("--interpreter").arg(bin.join("python"));

@@ -1,4 +1,5 @@
-//! `cargo xtask query`: builds `ferroxfs-query`, tests it, and tries its reports in four engines.
+//! `cargo xtask query`: checks `ferroxfs-query` with clippy, builds and tests it, and tries its
+//! reports in four engines.
 //!
 //! Owns: the virtual environment, the programs in it, the steps. Does **not** own: the tests and
 //! the trial (`crates/ferroxfs-query/tests`).
@@ -50,6 +51,7 @@ pub(crate) fn run(root: &Path, options: Options) -> Result<(), Error> {
         command::run(&mut cargo)
     };
     cargo(&["fmt", "--check"])?;
+    cargo(&["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"])?;
     cargo(&["build", "--quiet"])?;
     cargo(&["test", "--quiet"])?;
     let mut ferroxfs = command::cargo();

@@ -1,6 +1,7 @@
 //! Volumes: opening, closing, and every call that takes a path.
 
 mod changes;
+mod populate;
 mod report;
 
 use std::ffi::OsStr;
@@ -19,6 +20,7 @@ use crate::device::FileObject;
 use crate::errors::{Failure, without_gil};
 use crate::file::{self, File};
 use crate::scan::{Scan, ScanArguments};
+use populate::{Identity, identity_of};
 
 /// The properties of an inode, in the order that the class `Stat` of Python has them.
 type StatTuple =
@@ -38,6 +40,8 @@ pub(crate) struct Volume {
     is_writable: bool,
     /// Whether this is a view of another volume for a user. Closing it closes nothing.
     acts_for_user: bool,
+    /// The files of the host that have the volume, as far as they are known.
+    images: Vec<Identity>,
 }
 
 /// The options of opening, as the Python part passes them.
@@ -103,17 +107,21 @@ pub(crate) fn open(
         realtime_device,
         cache_bytes,
     };
+    let paths = [source.extract::<Vec<u8>>().ok(), arguments.log_device.clone()];
+    let paths = paths.into_iter().chain([arguments.realtime_device.clone()]).flatten();
+    let images: Vec<Identity> = paths.filter_map(|path| identity_of(&path)).collect();
     if let Ok(path) = source.extract::<Vec<u8>>() {
         let opened = without_gil(py, Some(&path), || {
             Ok(arguments.options().open(OsStr::from_bytes(&path))?)
         })?;
-        return Ok(Volume::new(opened, write, false));
+        return Ok(Volume { images, ..Volume::new(opened, write, false) });
     }
     if let Ok(descriptor) = source.extract::<u32>() {
-        let opened = without_gil(py, None, || {
-            Ok(arguments.options().open(format!("/proc/self/fd/{descriptor}"))?)
-        })?;
-        return Ok(Volume::new(opened, write, false));
+        let path = format!("/proc/self/fd/{descriptor}");
+        let images: Vec<Identity> =
+            identity_of(path.as_bytes()).into_iter().chain(images).collect();
+        let opened = without_gil(py, None, || Ok(arguments.options().open(path)?))?;
+        return Ok(Volume { images, ..Volume::new(opened, write, false) });
     }
     let device = Arc::new(FileObject::new(source, write)?);
     let opened = without_gil(py, None, || {
@@ -129,7 +137,8 @@ pub(crate) fn open(
 impl Volume {
     fn new(volume: ferroxfs::Volume, is_writable: bool, needs_gil: bool) -> Self {
         let (volume, files) = (RwLock::new(Some(volume)), Mutex::new(Vec::new()));
-        Self { volume, files, needs_gil, is_writable, acts_for_user: false }
+        let images = Vec::new();
+        Self { volume, files, needs_gil, is_writable, acts_for_user: false, images }
     }
 
     /// Runs `work` with the open volume, without the GIL. The volume stays open meanwhile.
@@ -217,7 +226,9 @@ impl Volume {
         let user = self.with(py, None, |volume| {
             Ok(volume.as_user(Credentials::new(uid, gid).groups(groups)))
         })?;
-        Ok(Self { acts_for_user: true, ..Self::new(user, self.is_writable, self.needs_gil) })
+        let images = self.images.clone();
+        let user = Self::new(user, self.is_writable, self.needs_gil);
+        Ok(Self { acts_for_user: true, images, ..user })
     }
 
     fn label(&self, py: Python<'_>) -> PyResult<Vec<u8>> {

@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import stat
 import uuid
 
@@ -154,3 +155,131 @@ def test_volume_lives_in_a_file_object(tmp_path):
     with ferroxfs.open(memory) as volume:
         assert (volume / "only").read_text() == "in memory"
         assert volume.check()
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A directory of the host with every kind of file that needs no root."""
+    tree = tmp_path / "tree"
+    (tree / "deep" / "er").mkdir(parents=True)
+    (tree / "deep/er/page").write_bytes(os.urandom(3_000_000))
+    (tree / "deep/empty").touch()
+    with (tree / "deep/sparse").open("wb") as file:
+        file.write(b"begin")
+        file.seek(64 << 20)
+        file.write(b"end")
+        file.truncate(96 << 20)
+    os.link(tree / "deep/er/page", tree / "another name")
+    os.symlink("deep/er", tree / "link")
+    os.mkfifo(tree / "fifo")
+    (tree / os.fsdecode(b"caf\xe9")).write_bytes(b"x")
+    os.chmod(tree / "deep/er/page", 0o4755)
+    os.chmod(tree / "deep/er", 0o1500)
+    os.utime(tree / "deep/er/page", ns=(1_500_000_000_000_000_001, 1_400_000_000_123_456_789))
+    os.utime(tree / "deep", ns=(-5, 7))
+    os.utime(tree / "link", ns=(11, 12), follow_symlinks=False)
+    if os.geteuid() == 0:
+        os.chown(tree / "deep/er", 1000, 1001)
+        os.chown(tree / "link", 1002, 1003, follow_symlinks=False)
+        os.mknod(tree / "null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    return tree
+
+
+def check_copy(tree, copy):
+    """Compares a tree of the host with its copy."""
+    found = {".": copy.lstat()}
+    found.update({path.relative_to(copy): path.lstat() for path in copy.rglob("*")})
+    names = {os.path.relpath(os.path.join(at, name), tree)
+             for at, directories, files in os.walk(tree) for name in directories + files}
+    assert set(found) == names | {"."}
+    for name, copied in found.items():
+        path = tree / name
+        real = path.lstat()
+        for key in ("st_mode", "st_uid", "st_gid", "st_mtime_ns"):
+            assert getattr(copied, key) == getattr(real, key), f"{name}: {key}"
+        if stat.S_ISREG(real.st_mode):
+            assert (copied.st_size, copied.st_nlink) == (real.st_size, real.st_nlink), name
+            with open(path, "rb") as one, (copy / name).open("rb") as other:
+                while block := one.read(1 << 20):
+                    assert other.read(1 << 20) == block, name
+        if stat.S_ISLNK(real.st_mode):
+            assert (copy / name).readlink() == os.readlink(path)
+        if stat.S_ISCHR(real.st_mode):
+            assert (copied.rdev_major, copied.rdev_minor) == (1, 3)
+
+
+def test_tree_of_the_host_is_copied(tree, tmp_path):
+    image = tmp_path / "new.img"
+    ferroxfs.mkfs(image, size=320 << 20, source=tree)
+    with ferroxfs.open(image) as volume:
+        check_copy(tree, volume.root)
+        sparse = (volume / "deep/sparse").stat()
+        assert sparse.st_blocks * 512 < 4 << 20, "holes are holes"
+        page = volume / "another name"
+        assert page.samefile("/deep/er/page")
+        assert (page.stat().st_atime_ns, page.stat().st_nlink) == (1_500_000_000_000_000_001, 2)
+        assert volume.check()
+
+
+def test_attributes_of_the_host_are_copied(tree, writable):
+    try:
+        os.setxattr(tree / "deep", "user.origin", b"v" * 1000)
+    except OSError:
+        pytest.skip("the host has no attributes here")
+    writable.populate(tree, "/copy")
+    assert dict((writable / "copy/deep").xattrs)["user.origin"] == b"v" * 1000
+
+
+def test_trees_are_merged_and_files_are_not_replaced(tree, writable):
+    writable.populate(tree, "/srv/copy")
+    check_copy(tree, writable / "srv/copy")
+    with pytest.raises(FileExistsError) as exists:
+        writable.populate(tree, "/srv/copy")
+    assert exists.value.filename.startswith(str(tree))
+    # Directories alone are merged.
+    folders = tree.parent / "folders"
+    (folders / "deep" / "new").mkdir(parents=True)
+    writable.populate(folders, "srv/copy")
+    assert (writable / "srv/copy/deep/new").is_dir()
+    assert (writable / "srv/copy/deep/er/page").is_file()
+    with pytest.raises(FileNotFoundError):
+        writable.populate(tree / "none")
+    with pytest.raises(NotADirectoryError):
+        writable.populate(tree / "deep/empty")
+    with pytest.raises(NotADirectoryError):
+        writable.populate(folders, "/etc/hostname")
+
+
+def test_directory_with_the_image_is_refused(tree):
+    image = tree / "deep" / "new.img"
+    with pytest.raises(ValueError, match="image that is written to"):
+        ferroxfs.mkfs(image, size=320 << 20, source=tree)
+    assert not image.exists()
+
+
+def test_copy_that_does_not_fit_leaves_no_image(tree, tmp_path):
+    (tree / "large").write_bytes(bytes(range(256)) * (1 << 20))
+    with pytest.raises(OSError) as full:
+        ferroxfs.mkfs(tmp_path / "new.img", size=300 << 20, source=tree)
+    assert full.value.errno == 28 and full.value.filename == str(tree / "large")
+    assert not (tmp_path / "new.img").exists()
+
+
+def test_signal_ends_a_copy(tree, writable):
+    for number in range(400):
+        (tree / f"file-{number}").write_bytes(bytes(1 << 20))
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.02)
+    try:
+        # Without a look for signals the copy would go on until the volume is full.
+        with pytest.raises(KeyboardInterrupt) as ended:
+            writable.populate(tree, "/copy")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert ended.value.__context__ is None
+    assert len(list((writable / "copy").iterdir())) < 400

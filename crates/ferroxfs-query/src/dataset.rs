@@ -128,22 +128,27 @@ impl Dataset {
         None
     }
 
-    /// Returns whether a file of the newest date has this column of inodes.
+    /// Returns whether a file of any date has this column of inodes. It reads the newest files
+    /// first, and all of them if none has the column.
     pub(crate) fn has_column(&self, column: &str) -> bool {
-        let Some((date, volumes)) = self.inodes.last_key_value() else { return false };
-        let folder = self.table("inodes").join(format!("scan_date={date}"));
-        volumes.iter().any(|volume| {
-            let folder = folder.join(format!("volume_uuid={volume}"));
-            fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| {
-                let reader = fs::File::open(entry.path()).ok();
-                let reader = reader.and_then(|file| SerializedFileReader::new(file).ok());
-                reader.is_some_and(|reader| {
-                    let schema = reader.metadata().file_metadata().schema_descr_ptr();
-                    schema.root_schema().get_fields().iter().any(|field| field.name() == column)
-                })
-            })
+        let table = self.table("inodes");
+        let partitions = self.inodes.iter().rev().flat_map(|(date, volumes)| {
+            volumes.iter().map(move |volume| format!("scan_date={date}/volume_uuid={volume}"))
+        });
+        partitions.map(|partition| table.join(partition)).any(|folder| {
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            entries.into_iter().any(|entry| file_has_column(&entry.path(), column))
         })
     }
+}
+
+/// Returns whether a file of Parquet has this column. A damaged file has none.
+fn file_has_column(path: &Path, column: &str) -> bool {
+    let reader = fs::File::open(path).ok().and_then(|file| SerializedFileReader::new(file).ok());
+    reader.is_some_and(|reader| {
+        let schema = reader.metadata().file_metadata().schema_descr_ptr();
+        schema.root_schema().get_fields().iter().any(|field| field.name() == column)
+    })
 }
 
 /// Returns whether the footer of a Parquet file, and each page of it, can be read.

@@ -37,6 +37,7 @@ pub(crate) fn inodes() -> SchemaRef {
         ("lsn", DataType::UInt64),
         ("flags", DataType::UInt32),
         ("flags2", DataType::UInt64),
+        ("hash", DataType::Utf8View),
         ("owner", DataType::Utf8View),
         ("group", DataType::Utf8View),
         ("symlink", DataType::Utf8View),

@@ -29,7 +29,9 @@ pub use error::{FileRole, ImageError, ImageRefusal, NeighbourRefusal};
 pub use nbd::NbdError;
 pub use neighbour::Surroundings;
 #[cfg(feature = "object_store")]
-pub use object::{ObjectError, ObjectObserver, ObjectOptions, ObjectRequest, RequestFailure};
+pub use object::{
+    ObjectError, ObjectFolder, ObjectObserver, ObjectOptions, ObjectRequest, RequestFailure,
+};
 #[cfg(feature = "object_store")]
 pub use open::open_device_with;
 pub use open::{open_device, open_image, open_remote};

@@ -1,4 +1,4 @@
-//! Objects of web and S3 servers as read-only devices.
+//! Objects of web and S3 servers as read-only devices, and files of the host as new objects.
 //!
 //! Owns: the addresses, the credentials, the requests and the cache of blocks. Does **not** own:
 //! HTTP and TLS (`ureq`, `rustls`), or what an object holds.
@@ -35,6 +35,7 @@ mod options;
 mod read_ahead;
 mod resolver;
 mod signature;
+mod upload;
 
 #[cfg(test)]
 mod tests;
@@ -43,3 +44,4 @@ pub use error::{ObjectError, RequestFailure};
 pub use options::{ObjectObserver, ObjectOptions, ObjectRequest};
 
 pub(crate) use device::ObjectDevice;
+pub use upload::ObjectFolder;

@@ -21,6 +21,7 @@ mod range_server;
 mod realtime;
 mod recording;
 mod scheduled;
+mod store_server;
 
 pub use atomicity::Atomicity;
 pub use cow::CowDevice;
@@ -40,6 +41,7 @@ pub use range_server::{RangeServer, WebAnswer, WebRequest};
 pub use realtime::RealtimeSection;
 pub use recording::{Recording, RecordingDevice, Request};
 pub use scheduled::{HeldRequest, ScheduledDevice, Scheduler};
+pub use store_server::{Folders, StoreAnswer, StoreServer};
 
 /// Used by the macro [`delegate_device`], which expands to paths in this crate.
 #[doc(hidden)]

@@ -135,6 +135,28 @@ impl RangeServer {
     }
 }
 
+/// The method, the target and the headers of a request.
+pub(crate) type RequestHead = (String, String, Vec<(String, String)>);
+
+/// Receives the head of a request. Returns `None` at the end of the connection.
+pub(crate) fn receive_head(reader: &mut impl BufRead) -> std::io::Result<Option<RequestHead>> {
+    let mut reader = reader.take(MAX_HEAD_BYTES);
+    let mut line = String::new();
+    if reader.read_line(&mut line)? == 0 {
+        return Ok(None);
+    }
+    let mut words = line.split_whitespace().map(str::to_owned);
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let mut headers = Vec::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let Some((name, value)) = line.split_once(':') else { break };
+        headers.push((name.trim().to_ascii_lowercase(), value.trim().to_owned()));
+    }
+    Ok(Some((method, target, headers)))
+}
+
 impl Served {
     fn serve(&self, stream: TcpStream) -> std::io::Result<()> {
         stream.set_nodelay(true)?;
@@ -156,20 +178,7 @@ impl Served {
 
     /// Receives a request and records it. Returns `None` at the end of the connection.
     fn receive(&self, reader: &mut impl BufRead) -> std::io::Result<Option<WebRequest>> {
-        let mut reader = reader.take(MAX_HEAD_BYTES);
-        let mut line = String::new();
-        if reader.read_line(&mut line)? == 0 {
-            return Ok(None);
-        }
-        let mut words = line.split_whitespace().map(str::to_owned);
-        let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        let mut headers = Vec::new();
-        loop {
-            let mut line = String::new();
-            reader.read_line(&mut line)?;
-            let Some((name, value)) = line.split_once(':') else { break };
-            headers.push((name.trim().to_ascii_lowercase(), value.trim().to_owned()));
-        }
+        let Some((method, target, headers)) = receive_head(reader)? else { return Ok(None) };
         let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         let request = WebRequest { index: requests.len(), method, target, headers };
         requests.push(request.clone());

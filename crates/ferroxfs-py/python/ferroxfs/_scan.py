@@ -28,7 +28,8 @@ class Scan:
 
     Every program that knows `__arrow_c_stream__` reads it without a copy: `pyarrow.table(scan)`,
     `polars.DataFrame(scan)`, `duckdb.from_arrow(pyarrow.table(scan))`. Each time it is read, the
-    volume is scanned again.
+    volume is scanned again, even after `Volume.close`: a scan keeps its image open until it is
+    deleted.
     """
 
     def __init__(self, native: _native.Scan):

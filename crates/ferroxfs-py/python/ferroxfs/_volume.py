@@ -99,6 +99,7 @@ def mkfs(
     uuid: Optional[Union[str, _uuid.UUID]] = None,
     options: Optional[Mapping[str, str]] = None,
     force: bool = False,
+    source: Optional[Union[str, bytes, "os.PathLike[str]"]] = None,
 ) -> None:
     """Makes a volume in an image file, on a block device or in a file object.
 
@@ -106,6 +107,9 @@ def mkfs(
     by letter, such as `{"d": "agcount=4", "m": "reflink=0"}`. A device that holds something is
     refused (`FileExistsError`) without `force`. Options that are impossible raise `ValueError`, and
     nothing is written.
+
+    With `source`, the volume gets a copy of this directory of the host, as `Volume.populate` makes
+    it. If that fails, a new image file is removed.
     """
     given = target
     if isinstance(target, (str, bytes, os.PathLike)):
@@ -118,6 +122,15 @@ def mkfs(
         options=dict(options or {}),
         force=force,
     )
+    if source is None:
+        return
+    try:
+        with open(target, write=True) as volume:
+            volume.populate(source)
+    except BaseException:
+        if size is not None:
+            os.remove(given)
+        raise
 
 
 class Volume:
@@ -180,6 +193,20 @@ class Volume:
     def sync(self) -> None:
         """Makes every change durable. Buffers of file objects must be flushed first."""
         self._native.sync()
+
+    def populate(
+        self, source: Union[str, bytes, "os.PathLike[str]"], target: _PathLike = "/"
+    ) -> None:
+        """Copies a directory of the host, with everything in it, to a directory of the volume.
+
+        The copy keeps contents, holes, owners, modes, times, extended attributes, access control
+        lists, symbolic and hard links, and devices. `target` is made if it does not exist, and gets
+        the properties of `source`. Directories that exist are merged. Any other name that exists
+        raises `FileExistsError`. An error ends the copy; files that were copied before stay.
+
+        Raises `ValueError` if the image of this volume is in the directory.
+        """
+        self._native.populate(os.fsencode(source), Path(self, target)._bytes)
 
     def as_user(self, uid: int, gid: int, groups: Iterable[int] = ()) -> "Volume":
         """Returns this volume on behalf of a user, who may do as much as on Linux."""

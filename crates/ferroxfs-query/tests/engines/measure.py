@@ -53,9 +53,11 @@ def measured(command):
         while child.poll() is None:
             for pid in tree(child.pid):
                 try:
-                    seen[pid] = usage(pid)
+                    seconds, peak = usage(pid)
                 except (OSError, IndexError):
                     continue
+                # A process that is ending has no memory any more.
+                seen[pid] = (seconds, max(peak, seen.get(pid, (0, 0))[1]))
             time.sleep(0.05)
         wall = time.monotonic() - began
         if child.returncode:

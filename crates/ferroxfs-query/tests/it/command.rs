@@ -73,6 +73,32 @@ fn equal_sizes_are_candidates_for_duplicates() {
     assert_eq!(rows.len(), 1, "{text}");
     assert_eq!(rows[0]["size_bytes"], 5000);
     assert_eq!(rows[0]["first_path"], "/home/a");
+    assert_eq!(rows[0]["contents_hash"], Value::Null);
+}
+
+/// One volume was scanned with `--hash head`, which leaves out sizes that occur once, and one
+/// without `--hash`.
+#[test]
+fn hashes_tell_duplicates_from_files_of_the_same_size() {
+    let set = Dataset::new();
+    let hashed = [
+        (file(129, 5000, "/a"), Some("head:1")),
+        (file(130, 5000, "/b"), Some("head:1")),
+        (file(131, 5000, "/other"), Some("head:2")),
+        (file(132, 700, "/left"), Some("head:3")),
+        (file(133, 700, "/right"), Some("head:4")),
+        (file(134, 60, "/single"), None),
+    ];
+    set.add_hashed(DAYS[0], A, &hashed);
+    set.add(DAYS[0], B, &[file(129, 700, "/unknown"), file(130, 60, "/small")]);
+    let text = set.ok(&["-r", "duplicates", "--minimum", "1"]);
+    let cells = |row: &Value| {
+        json!([row["size_bytes"], row["contents_hash"], row["files"], row["repeated_bytes"]])
+    };
+    let all: Vec<Value> = rows(&text).iter().map(cells).collect();
+    let expected =
+        [json!([5000, "head:1", 2, 5000]), json!([700, null, 1, 700]), json!([60, null, 2, 60])];
+    assert_eq!(all, expected, "{text}");
 }
 
 #[test]
@@ -244,7 +270,7 @@ fn set_names(set: &Dataset) -> Vec<String> {
 }
 
 #[test]
-fn setup_names_the_files_and_covers_a_missing_owner() {
+fn setup_names_the_files_and_covers_missing_columns() {
     let set = Dataset::new();
     set.add(DAYS[0], A, &[directory(128, "/")]);
     for (engine, word) in
@@ -252,7 +278,18 @@ fn setup_names_the_files_and_covers_a_missing_owner() {
     {
         let text = set.ok(&["--setup", engine]);
         assert!(text.contains(word), "{text}");
-        assert!(text.contains("AS owner"), "{text}");
+        assert!(text.contains("AS owner") && text.contains("AS hash"), "{text}");
+        assert!(!text.contains("union") && !text.contains("mergeSchema"), "{text}");
         assert!(text.contains(set.path().canonicalize().unwrap().to_str().unwrap()), "{text}");
+    }
+    // A file of an older date has the column.
+    set.add_hashed(DAYS[0], B, &[(file(129, 1, "/a"), Some("head:1"))]);
+    set.add(DAYS[1], A, &[directory(128, "/")]);
+    for (engine, word) in
+        [("duckdb", "union_by_name"), ("clickhouse", "'union'"), ("spark", "mergeSchema")]
+    {
+        let text = set.ok(&["--setup", engine]);
+        assert!(text.contains(word), "{text}");
+        assert!(text.contains("AS owner") && !text.contains("AS hash"), "{text}");
     }
 }

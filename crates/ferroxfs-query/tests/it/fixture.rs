@@ -94,6 +94,22 @@ impl Dataset {
         self.add_scan_row(day, volume, rows.len() as u64, 2);
     }
 
+    /// Adds a scan with hashes (`scan --hash`), one for each row.
+    pub(crate) fn add_hashed(&self, day: &str, volume: &str, rows: &[(Inode, Option<&str>)]) {
+        let hashes = StringArray::from_iter(rows.iter().map(|(_, hash)| *hash));
+        let rows: Vec<Inode> = rows.iter().map(|(row, _)| row.clone()).collect();
+        let batch = inodes(&rows);
+        let columns = batch.schema().fields().iter().map(|field| field.name().clone());
+        let mut columns: Vec<(String, ArrayRef)> =
+            columns.zip(batch.columns().iter().cloned()).collect();
+        columns.push(("hash".to_owned(), Arc::new(hashes)));
+        let batch = RecordBatch::try_from_iter_with_nullable(
+            columns.into_iter().map(|(name, column)| (name, column, true)),
+        );
+        write(&self.part("inodes", day, volume), &batch.unwrap());
+        self.add_scan_row(day, volume, rows.len() as u64, 2);
+    }
+
     /// Adds only the row about a scan.
     pub(crate) fn add_scan_row(&self, day: &str, volume: &str, inodes: u64, version: u32) {
         let number = |value: u64| Arc::new(UInt64Array::from(vec![value])) as ArrayRef;

@@ -19,15 +19,17 @@ pub(crate) struct ScanArguments {
     pub(crate) output: Option<PathBuf>,
     /// Add the scans to the dataset in this directory: for each volume one Parquet file of inodes
     /// and one with a row about the scan, below scan_date=DATE/volume_uuid=UUID. Each file appears
-    /// when it is complete, and replaces that of an earlier scan of the same volume and date
+    /// when it is complete, and replaces that of an earlier scan of the same volume and date.
+    /// s3://BUCKET/PREFIX, http://HOST/PATH and https://HOST/PATH are folders of a server
     #[arg(long, value_name = "DIR")]
     #[arg(conflicts_with_all = ["output", "format", "facts", "by", "summary", "damaged"])]
     pub(crate) dataset: Option<PathBuf>,
     /// With --dataset, the date of the scan, as YYYY-MM-DD; by default today, in UTC
     #[arg(long, value_name = "DATE", requires = "dataset")]
     pub(crate) scan_date: Option<jiff::civil::Date>,
-    /// Scan only the image with this number into a directory, for a dataset: NUMBER=DIR
-    #[arg(long, value_name = "NUMBER=DIR", hide = true, requires = "dataset")]
+    /// Scan only the image with this number into a directory, for the process PARENT, which adds
+    /// the scan to a dataset
+    #[arg(long, value_name = "NUMBER:PARENT=DIR", hide = true, requires = "dataset")]
     pub(crate) dataset_part: Option<String>,
     /// Whether this is the scan of one image of a dataset.
     #[arg(skip)]

@@ -29,15 +29,15 @@ use super::error::{ObjectError, RequestFailure};
 use super::options::{ObjectOptions, ObjectRequest};
 use super::read_ahead::MAX_WINDOW_BYTES;
 use super::resolver::KeepingResolver;
-use super::signature::Signable;
+use super::signature::{EMPTY_HASH, Signable};
 
 /// The most requests for one object at a time.
 pub(super) const MAX_REQUESTS: usize = 8;
 /// The most redirections from the address of the user to that of the object.
 const MAX_REDIRECTIONS: u32 = 5;
 /// The pause after the first failed attempt. Each further pause is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const MAX_PAUSE: Duration = Duration::from_secs(2);
+pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(100);
+pub(super) const MAX_PAUSE: Duration = Duration::from_secs(2);
 /// The longest part of an error document that is read, in bytes.
 const MAX_ERROR_BYTES: u64 = 4096;
 /// The time limit for a whole body, as a multiple of the time limit for one step of a request.
@@ -92,24 +92,7 @@ impl RangeClient {
         address: ObjectAddress,
         options: &ObjectOptions,
     ) -> Result<Self, ObjectError> {
-        let timeout = options.step_timeout();
-        let proxy = options.uses_process_environment().then(Proxy::try_from_env).flatten();
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .redirect_auth_headers(RedirectAuthHeaders::Never)
-            .timeout_connect(Some(timeout))
-            .timeout_send_request(Some(timeout))
-            .timeout_recv_response(Some(timeout))
-            .timeout_per_read(Some(timeout))
-            .timeout_recv_body(Some(timeout * BODY_STEPS))
-            .max_idle_connections_per_host(MAX_REQUESTS)
-            .user_agent(concat!("ferroxfs/", env!("CARGO_PKG_VERSION")))
-            .tls_config(TlsConfig::builder().root_certs(root_certificates(options)?).build())
-            .proxy(proxy)
-            .build();
-        let resolver = KeepingResolver::new(options.observed_by().cloned());
-        let agent = Agent::with_parts(config, DefaultConnector::default(), resolver);
+        let agent = agent(options)?;
         let permits = Mutex::new(MAX_REQUESTS);
         let options = options.clone();
         Ok(Self { agent, address, options, permits, returned: Condvar::new() })
@@ -243,9 +226,11 @@ impl RangeClient {
             Authentication::None => {}
             Authentication::Basic(value) => headers.push(("authorization", value.clone())),
             Authentication::S3(credentials) => headers.extend(credentials.sign(&Signable {
+                method: "GET",
                 host: &self.address.host(),
                 path: self.address.uri.path(),
-                range: &bytes,
+                range: Some(&bytes),
+                body_hash: EMPTY_HASH,
                 time: Timestamp::now(),
             })),
         }
@@ -280,16 +265,43 @@ impl RangeClient {
             }
             200 => Err(RequestFailure::NoRanges),
             412 => Err(RequestFailure::Changed),
-            _ => {
-                let mut text = Vec::new();
-                let reader = response.body_mut().as_reader();
-                // The status says more than a failure to read its explanation.
-                _ = reader.take(MAX_ERROR_BYTES).read_to_end(&mut text);
-                let detail = error_detail(response.headers(), &text);
-                Err(RequestFailure::Status { code, detail })
-            }
+            _ => Err(refused(response)),
         }
     }
+}
+
+/// Returns the agent that sends the requests for an object.
+pub(super) fn agent(options: &ObjectOptions) -> Result<Agent, ObjectError> {
+    let timeout = options.step_timeout();
+    let proxy = options.uses_process_environment().then(Proxy::try_from_env).flatten();
+    let config = Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .redirect_auth_headers(RedirectAuthHeaders::Never)
+        .allow_non_standard_methods(true)
+        .timeout_connect(Some(timeout))
+        .timeout_send_request(Some(timeout))
+        .timeout_per_write(Some(timeout))
+        .timeout_recv_response(Some(timeout))
+        .timeout_per_read(Some(timeout))
+        .timeout_recv_body(Some(timeout * BODY_STEPS))
+        .max_idle_connections_per_host(MAX_REQUESTS)
+        .user_agent(concat!("ferroxfs/", env!("CARGO_PKG_VERSION")))
+        .tls_config(TlsConfig::builder().root_certs(root_certificates(options)?).build())
+        .proxy(proxy)
+        .build();
+    let resolver = KeepingResolver::new(options.observed_by().cloned());
+    Ok(Agent::with_parts(config, DefaultConnector::default(), resolver))
+}
+
+/// Returns the failure of a request that the server has answered with an error.
+pub(super) fn refused(response: &mut Response<Body>) -> RequestFailure {
+    let mut text = Vec::new();
+    let reader = response.body_mut().as_reader();
+    // The status says more than a failure to read its explanation.
+    _ = reader.take(MAX_ERROR_BYTES).read_to_end(&mut text);
+    let detail = error_detail(response.headers(), &text);
+    RequestFailure::Status { code: response.status().as_u16(), detail }
 }
 
 /// Reads a body of exactly `length` bytes.
@@ -313,11 +325,11 @@ fn body(
     }
 }
 
-fn bad_header() -> RequestFailure {
+pub(super) fn bad_header() -> RequestFailure {
     RequestFailure::BadCredentials
 }
 
-fn failure_of(error: &ureq::Error) -> RequestFailure {
+pub(super) fn failure_of(error: &ureq::Error) -> RequestFailure {
     match error {
         ureq::Error::Timeout(_) => RequestFailure::TimedOut,
         ureq::Error::Io(error) => failure_of_io(error),

@@ -5,7 +5,7 @@ use std::io;
 
 use xfs_device::{DeviceFailure, SourceError, SourceErrorKind};
 
-/// The reason why an object is not opened or not read.
+/// The reason why an object is not opened, read or stored.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObjectError {
@@ -37,7 +37,40 @@ pub enum ObjectError {
         /// The failure of the last attempt.
         failure: RequestFailure,
     },
+    /// A file is longer than a server takes in one request.
+    #[error(
+        "{url}: the file has {length} bytes, and S3 takes at most {MAX_PUT_BYTES} in a request"
+    )]
+    TooLong {
+        /// The address of the object on its server, without credentials.
+        url: String,
+        /// The length of the file in bytes.
+        length: u64,
+    },
+    /// An object was not stored.
+    #[error("{method} {url}: {failure}{}", Attempts(*attempts))]
+    Upload {
+        /// The method of the request that failed.
+        method: &'static str,
+        /// The address of the object on its server, without credentials.
+        url: String,
+        /// The number of attempts that were made.
+        attempts: u32,
+        /// The failure of the last attempt.
+        failure: RequestFailure,
+    },
+    /// The file to store cannot be read.
+    #[error("{url}: the file that is stored there cannot be read: {reason}")]
+    File {
+        /// The address of the object on its server, without credentials.
+        url: String,
+        /// The error of the host.
+        reason: String,
+    },
 }
+
+/// The most bytes that S3 takes in one request.
+pub(super) const MAX_PUT_BYTES: u64 = 5 << 30;
 
 /// The failure of a request for a range of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,10 +155,11 @@ impl fmt::Display for RequestFailure {
 impl SourceError for ObjectError {
     fn kind(&self) -> SourceErrorKind {
         match self {
-            Self::Address(_) | Self::ReadOnly | Self::Environment { .. } => {
+            Self::Address(_) | Self::ReadOnly | Self::Environment { .. } | Self::TooLong { .. } => {
                 SourceErrorKind::Refused
             }
-            Self::Request { failure, .. } => match failure {
+            Self::File { .. } => SourceErrorKind::Failed,
+            Self::Request { failure, .. } | Self::Upload { failure, .. } => match failure {
                 RequestFailure::NoRanges | RequestFailure::NoVersion => SourceErrorKind::Refused,
                 _ => SourceErrorKind::Failed,
             },
@@ -140,8 +174,9 @@ impl SourceError for ObjectError {
             Self::ReadOnly => {
                 return Some("copy the image to this machine, or mount it with -o ro");
             }
-            Self::Environment { .. } => return None,
-            Self::Request { failure, .. } => failure,
+            Self::TooLong { .. } => return Some("leave out columns with --fields"),
+            Self::Environment { .. } | Self::File { .. } => return None,
+            Self::Request { failure, .. } | Self::Upload { failure, .. } => failure,
         };
         Some(match failure {
             RequestFailure::NoRanges | RequestFailure::NoVersion => {
@@ -176,7 +211,8 @@ impl From<ObjectError> for DeviceFailure {
 impl From<ObjectError> for io::Error {
     fn from(error: ObjectError) -> Self {
         let kind = match &error {
-            ObjectError::Request { failure: RequestFailure::TimedOut, .. } => {
+            ObjectError::Request { failure: RequestFailure::TimedOut, .. }
+            | ObjectError::Upload { failure: RequestFailure::TimedOut, .. } => {
                 io::ErrorKind::TimedOut
             }
             ObjectError::Request { failure: RequestFailure::Changed, .. } => {

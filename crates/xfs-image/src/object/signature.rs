@@ -1,10 +1,10 @@
 //! Signatures of requests to S3, version 4.
 //!
-//! Owns: the credentials and the signature of a GET without a body. Does **not** own: hashes
-//! (`ring`).
+//! Owns: the credentials, and the signatures of a GET without a body and of a PUT. Does **not**
+//! own: hashes (`ring`).
 //!
 //! ```text
-//! canonical request: GET \n path \n \n headers \n names of headers \n hash of the body
+//! canonical request: method \n path \n \n headers \n names of headers \n hash of the body
 //! to sign:           AWS4-HMAC-SHA256 \n time \n scope \n hash of the canonical request
 //! key:               HMAC(HMAC(HMAC(HMAC("AWS4" + secret, day), region), "s3"), "aws4_request")
 //! ```
@@ -18,7 +18,8 @@ use super::error::ObjectError;
 use super::options::ObjectOptions;
 
 /// SHA-256 of an empty body: a GET has no body.
-const EMPTY_HASH: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+pub(super) const EMPTY_HASH: &str =
+    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 /// The bytes of an object's key, in addition to letters and digits, that are not escaped.
 const UNRESERVED: &[u8] = b"-_.~/";
 
@@ -33,11 +34,14 @@ pub(super) struct S3Credentials {
 
 /// The parts of a request that are signed.
 pub(super) struct Signable<'a> {
+    pub(super) method: &'static str,
     pub(super) host: &'a str,
     /// The path of the object on the server, escaped as it is sent.
     pub(super) path: &'a str,
     /// The value of the header `Range`.
-    pub(super) range: &'a str,
+    pub(super) range: Option<&'a str>,
+    /// SHA-256 of the body, in hexadecimal digits.
+    pub(super) body_hash: &'a str,
     pub(super) time: Timestamp,
 }
 
@@ -63,25 +67,23 @@ impl S3Credentials {
         }
     }
 
-    /// Returns the headers that authenticate a GET: `Authorization` and the headers that only the
-    /// signature needs.
+    /// Returns the headers that authenticate a request: `Authorization` and the headers that only
+    /// the signature needs.
     pub(super) fn sign(&self, request: &Signable<'_>) -> Vec<(&'static str, String)> {
         let time = request.time.strftime("%Y%m%dT%H%M%SZ").to_string();
         let day = time.split_once('T').map_or(time.as_str(), |(day, _)| day);
-        let mut headers = vec![
-            ("host", request.host.to_owned()),
-            ("range", request.range.to_owned()),
-            ("x-amz-content-sha256", EMPTY_HASH.to_owned()),
-            ("x-amz-date", time.clone()),
-        ];
+        let mut headers = vec![("host", request.host.to_owned())];
+        headers.extend(request.range.map(|range| ("range", range.to_owned())));
+        headers.push(("x-amz-content-sha256", request.body_hash.to_owned()));
+        headers.push(("x-amz-date", time.clone()));
         headers.extend(self.session_token.clone().map(|token| ("x-amz-security-token", token)));
         let names: Vec<&str> = headers.iter().map(|(name, _)| *name).collect();
         let names = names.join(";");
-        let mut canonical = format!("GET\n{}\n\n", request.path);
+        let mut canonical = format!("{}\n{}\n\n", request.method, request.path);
         for (name, value) in &headers {
             canonical.push_str(&format!("{name}:{value}\n"));
         }
-        canonical.push_str(&format!("\n{names}\n{EMPTY_HASH}"));
+        canonical.push_str(&format!("\n{names}\n{}", request.body_hash));
         let scope = format!("{day}/{}/s3/aws4_request", self.region);
         let hash = hex(digest::digest(&digest::SHA256, canonical.as_bytes()).as_ref());
         let signature = self.mac(day, &format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{hash}"));
@@ -119,7 +121,8 @@ pub(super) fn escape_key(key: &str) -> String {
     escaped
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Returns the bytes as hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         write!(text, "{byte:02x}").expect("a string takes every text");
         text

@@ -1,4 +1,5 @@
-//! `scan --dataset`: a directory of Parquet files, to which each run adds scans.
+//! `scan --dataset`: a directory of Parquet files, on this host or on a server, to which each run
+//! adds scans.
 //!
 //! ```text
 //!  DIR/inodes/scan_date=2026-11-30/volume_uuid=…/part-00000.parquet    the rows of the inodes
@@ -6,9 +7,10 @@
 //!  DIR/.staging/…                                                     files of running scans
 //! ```
 //!
-//! Owns: the layout, and the order in which files appear. Does **not** own: the rows. A process of
-//! this program scans each image, in its sandbox, into a directory below `.staging`. This process
-//! reads no image. It moves the complete files to their places.
+//! Owns: the layout, and the order in which files appear. Does **not** own: the step in which a
+//! file appears ([`place`]), and the rows. A process of this program scans each image, in its
+//! sandbox, into a staging directory. This process reads no image. It moves the complete files to
+//! their places.
 //!
 //! # Invariants
 //!
@@ -17,10 +19,14 @@
 //! - The rows of the inodes appear before the row about their scan. So a scan with a row is
 //!   complete.
 //! - A run removes only its own directory below `.staging`, and those that no process has locked.
+//! - A process that scans ends with the process that started it, even if that one is killed. So no
+//!   process writes into a directory that another run removes.
+
+mod place;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -31,9 +37,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use serde_json::Value;
-use tempfile::TempDir;
 use xfs_scan::ScanRecord;
 
 use crate::cli::{ScanArguments, ScanFormat};
@@ -46,31 +51,30 @@ use crate::sandbox::Reach;
 use crate::terminal::console::Console;
 use crate::terminal::names;
 use crate::terminal::plural;
+use place::{PART, Place};
 
-const STAGING: &str = ".staging";
-/// The name of a table's file below the directories of its date and volume.
-const PART: &str = "part-00000.parquet";
-/// The file of a staging directory that its process keeps locked.
-const LOCK: &str = "lock";
 const FACTS: &str = "facts.ndjson";
 /// The time between two looks at a process that scans.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// A run that adds scans to a dataset.
 pub(super) struct Dataset {
-    directory: PathBuf,
+    place: Place,
     date: Date,
     images: Vec<PathBuf>,
 }
 
 /// Returns the arguments of the scan of one image into a staging directory, if this process was
-/// started for that (`--dataset-part`).
+/// started for that (`--dataset-part`). From here on, this process ends with the one that started
+/// it.
 pub(super) fn part(arguments: &ScanArguments) -> Result<Option<ScanArguments>, Failure> {
     let Some(words) = &arguments.dataset_part else { return Ok(None) };
-    let wrong = || Failure::usage("scan: --dataset-part is not NUMBER=DIR");
+    let wrong = || Failure::usage("scan: --dataset-part is not NUMBER:PARENT=DIR");
     let (number, directory) = words.split_once('=').ok_or_else(wrong)?;
+    let (number, parent) = number.split_once(':').ok_or_else(wrong)?;
     let number: usize = number.parse().map_err(|_| wrong())?;
     let image = arguments.images.get(number).ok_or_else(wrong)?;
+    end_with(parent.parse().map_err(|_| wrong())?)?;
     let directory = Path::new(directory);
     Ok(Some(ScanArguments {
         images: vec![image.clone()],
@@ -83,43 +87,28 @@ pub(super) fn part(arguments: &ScanArguments) -> Result<Option<ScanArguments>, F
     }))
 }
 
+/// Lets the kernel kill this process when its parent ends, which is the process with this number.
+fn end_with(parent: i32) -> Result<(), Failure> {
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|error| Failure::new(Exit::Failed, format!("scan: prctl: {error}")))?;
+    // The parent may have ended before the call.
+    match getppid().map(Pid::as_raw_pid) {
+        Some(number) if number == parent => Ok(()),
+        _ => Err(Failure::new(Exit::Failed, "scan: the process that started this one has ended")),
+    }
+}
+
 impl Dataset {
-    /// Creates the directory of the dataset if it does not exist.
-    pub(super) fn open(arguments: &ScanArguments, directory: &Path) -> Result<Self, Failure> {
-        if let Some((scheme, _)) = directory.to_str().and_then(|text| text.split_once("://")) {
-            return Err(Failure::usage(format!("scan: --dataset cannot write to {scheme}://"))
-                .hint("write to a directory, and copy it to the object store"));
-        }
-        fs::create_dir_all(directory).map_err(failed(directory))?;
+    /// Prepares the place of the dataset.
+    pub(super) fn open(arguments: &ScanArguments, place: &Path) -> Result<Self, Failure> {
+        let place = Place::open(place)?;
         interrupt::arm()?;
         let today = || Timestamp::now().to_zoned(TimeZone::UTC).date();
         Ok(Self {
-            directory: directory.to_owned(),
+            place,
             date: arguments.scan_date.unwrap_or_else(today),
             images: arguments.images.clone(),
         })
-    }
-
-    /// Returns a new staging directory, after removing those of processes that have ended.
-    fn staging(&self) -> Result<(TempDir, File), Failure> {
-        let all = self.directory.join(STAGING);
-        fs::create_dir_all(&all).map_err(failed(&all))?;
-        for entry in fs::read_dir(&all).map_err(failed(&all))? {
-            let path = entry.map_err(failed(&all))?.path();
-            // One without a lock was made a moment ago.
-            let Ok(lock) = File::open(path.join(LOCK)) else { continue };
-            if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
-                fs::remove_dir_all(&path).map_err(failed(&path))?;
-            }
-        }
-        let staging = TempDir::new_in(&all).map_err(failed(&all))?;
-        // The file gets its name when it is locked. Another run removes a directory with an
-        // unlocked one.
-        let path = staging.path().join("new");
-        let lock = File::create_new(&path).map_err(failed(&path))?;
-        flock(&lock, FlockOperation::LockExclusive).map_err(|error| failed(&path)(error.into()))?;
-        fs::rename(&path, staging.path().join(LOCK)).map_err(failed(&path))?;
-        Ok((staging, lock))
     }
 
     /// Scans the image with this number into a staging directory, and publishes the files.
@@ -129,7 +118,7 @@ impl Dataset {
         image: &Path,
         seen: &mut BTreeMap<String, PathBuf>,
     ) -> Result<Added, Failure> {
-        let (staging, _lock) = self.staging()?;
+        let staging = self.place.staging()?;
         let began = now();
         let exit = scan(number, image, staging.path())?;
         let facts = Facts::read(&staging.path().join(FACTS)).map_err(|error| match exit {
@@ -166,41 +155,21 @@ impl Dataset {
         let inodes = self.publish(&staging.path().join(PART), "inodes", &facts.uuid)?;
         // The row comes last: it says that the scan is complete.
         self.publish(&row, "scans", &facts.uuid)?;
-        staging.close().map_err(failed(&self.directory))?;
+        staging.close()?;
         Ok(Added { facts, path: inodes, exit })
     }
 
-    /// Moves a complete file to its place in a table, in one step. Returns the place.
+    /// Lets a complete file appear in a table. Returns its path or address.
     fn publish(&self, file: &Path, table: &str, uuid: &str) -> Result<PathBuf, Failure> {
-        let place = self.directory.join(table);
-        let place = place.join(format!("scan_date={}", self.date));
-        let place = place.join(format!("volume_uuid={uuid}"));
-        fs::create_dir_all(&place).map_err(failed(&place))?;
-        let path = place.join(PART);
-        match path.symlink_metadata() {
-            Ok(present) if !present.is_file() => {
-                let message = format!("{}: not a regular file", shown(&path));
-                return Err(Failure::new(Exit::Refused, message));
-            }
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(failed(&path)(error)),
-        }
-        let sync = |path: &Path| File::open(path).and_then(|file| file.sync_all());
-        sync(file).map_err(failed(file))?;
-        fs::rename(file, &path).map_err(failed(&path))?;
-        // The directories of the date and the volume may be new.
-        for directory in place.ancestors().take(4) {
-            sync(directory).map_err(failed(directory))?;
-        }
-        Ok(path)
+        let date = self.date;
+        self.place.publish(file, &format!("{table}/scan_date={date}/volume_uuid={uuid}"))
     }
 }
 
 /// A scan that was added to the dataset.
 struct Added {
     facts: Facts,
-    /// The file of the inodes.
+    /// The file of the inodes, or its address.
     path: PathBuf,
     exit: Exit,
 }
@@ -285,7 +254,7 @@ fn arguments_of_part(
 ) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = own.collect();
     let end = arguments.iter().position(|word| word == OsStr::new("--"));
-    let mut option = OsString::from(format!("--dataset-part={number}="));
+    let mut option = OsString::from(format!("--dataset-part={number}:{}=", std::process::id()));
     option.push(staging);
     arguments.insert(end.unwrap_or(arguments.len()), option);
     arguments

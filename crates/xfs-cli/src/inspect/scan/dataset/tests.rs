@@ -12,8 +12,9 @@ fn option_of_a_part_comes_before_the_names() {
         let arguments = arguments_of_part(own, 3, Path::new("/s"));
         arguments.into_iter().map(|word| word.into_string().unwrap()).collect::<Vec<_>>()
     };
-    assert_eq!(of(&["scan", "a"]), ["scan", "a", "--dataset-part=3=/s"]);
-    assert_eq!(of(&["scan", "--", "-a"]), ["scan", "--dataset-part=3=/s", "--", "-a"]);
+    let option = format!("--dataset-part=3:{}=/s", std::process::id());
+    assert_eq!(of(&["scan", "a"]), ["scan", "a", &option]);
+    assert_eq!(of(&["scan", "--", "-a"]), ["scan", &option, "--", "-a"]);
 }
 
 #[test]
