@@ -43,8 +43,8 @@ pub(crate) struct Options {
 
 impl Options {
     /// Returns the options for a library that is handed out, with its files in `prefix`.
-    pub(crate) fn handed_out(prefix: PathBuf) -> Self {
-        Self { prefix: Some(prefix), hides_paths: true, ..Self::default() }
+    pub(crate) fn handed_out(prefix: PathBuf, dist: dist::Options) -> Self {
+        Self { quick: dist.quick, header: false, prefix: Some(prefix), hides_paths: true }
     }
 
     /// Returns the options for a trial of the packaging.

@@ -48,6 +48,9 @@ pub(crate) struct Options {
     /// to target/dist-quick
     #[arg(long)]
     pub(crate) quick: bool,
+    /// With --quick, also make the C library and the wheel
+    #[arg(long)]
+    pub(crate) libraries: bool,
     /// Build everything a second time, from a copy of the sources at another path, and compare
     #[arg(long)]
     pub(crate) twice: bool,
@@ -146,8 +149,8 @@ fn build(root: &Path, options: Options, epoch: String) -> Result<Dist, Error> {
     write(&listed, &materials.text()?)?;
     package::build(root, &dist, &materials, &listed)?;
     image::build(root, &dist, &materials)?;
-    if !options.quick {
-        libraries::build(root, &dist)?;
+    if options.libraries || !options.quick {
+        libraries::build(root, &dist, options)?;
     }
     notes::write(root, &dist)?;
     checksums(&dist)?;

@@ -94,7 +94,8 @@ fn install(root: &Path, packages: &[Package]) -> Result<(), Error> {
     let mut cargo = command::cargo();
     cargo.args(["install", "--debug", "--path"]).arg(folder.join(program.folder()));
     cargo.arg("--config").arg(&config).arg("--root").arg(&folder);
-    cargo.arg("--target-dir").arg(root.join("target/package/build"));
+    // Debug information would take a gigabyte.
+    cargo.args(["--config", "profile.dev.debug=false", "--target-dir"]).arg(folder.join("build"));
     command::run(cargo.current_dir(&folder))?;
     let program = folder.join("bin/ferroxfs");
     let mut mkfs = Command::new(&program);

@@ -60,9 +60,9 @@ pub(crate) fn run(root: &Path, options: Options) -> Result<(), Error> {
 }
 
 /// Builds a wheel that is handed out, without testing it. Returns its path.
-pub(crate) fn wheel(root: &Path) -> Result<PathBuf, Error> {
+pub(crate) fn wheel(root: &Path, dist: dist::Options) -> Result<PathBuf, Error> {
     let bin = environment(root, &PACKAGES[..1])?;
-    build(root, &bin, Options { release: true, hides_paths: true })
+    build(root, &bin, Options { release: !dist.quick, hides_paths: true })
 }
 
 /// Makes a fresh virtual environment with these packages. Returns the folder of its programs.

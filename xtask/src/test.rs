@@ -247,7 +247,8 @@ fn quick_dist(root: &Path, report: &mut Report, cases: Cases) -> Option<PathBuf>
         return None;
     }
     let began = Instant::now();
-    let options = dist::Options { quick: true, twice: cases == Cases::Many, debian: false };
+    let twice = cases == Cases::Many;
+    let options = dist::Options { quick: true, twice, ..dist::Options::default() };
     let outcome = dist::run(root, options);
     report.took("cargo xtask dist --quick", began.elapsed());
     let dist = match outcome {

@@ -86,3 +86,31 @@ fn different(first: &Dist, second: &Dist) -> Result<Vec<String>, Error> {
     names.retain(|name| !is_same(name));
     Ok(names)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::super::Dist;
+    use super::different;
+
+    fn dist(folder: &Path, files: &[(&str, &str)]) -> Dist {
+        fs::create_dir_all(folder).unwrap();
+        for (name, text) in files {
+            fs::write(folder.join(name), text).unwrap();
+        }
+        let file = |name| folder.join(name);
+        let (program, package, image) = (file("ferroxfs"), file("a.deb"), file("a.tar"));
+        Dist { program, folder: folder.to_owned(), package, image, epoch: "0".to_owned() }
+    }
+
+    #[test]
+    fn files_of_one_build_alone_and_other_bytes_are_differences() {
+        let place = tempfile::tempdir().unwrap();
+        let one = dist(&place.path().join("1"), &[("same", "a"), ("other", "a"), ("first", "")]);
+        let two = dist(&place.path().join("2"), &[("same", "a"), ("other", "b"), ("second", "")]);
+        assert_eq!(different(&one, &two).unwrap(), ["first", "other", "second"]);
+        assert_eq!(different(&one, &one).unwrap(), [] as [&str; 0]);
+    }
+}

@@ -1,5 +1,5 @@
 //! Tries the Debian package as its users do: in a minimal Debian, with apt-get, man, bash and
-//! mount(8).
+//! mount(8), and with systemd in a container of systemd-nspawn.
 //!
 //! Owns: that Debian, and what happens in it. mmdebstrap makes it from the machine's mirror. The
 //! folder is removed at the end, also after a failure. A mount exists only in a mount namespace of
@@ -7,9 +7,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
-use super::Dist;
+use super::{Dist, write};
 use crate::command;
 use crate::error::Error;
 use crate::oracles;
@@ -18,7 +18,7 @@ use crate::packages;
 /// The release of Debian. Its udevadm can check rules.
 const RELEASE: &str = "trixie";
 /// Packages beyond the smallest Debian: for the manual, completion, mount(8) and the examples.
-const PACKAGES: &str = "bash-completion,man-db,mount,systemd,udev";
+const PACKAGES: &str = "bash-completion,dbus,man-db,mount,systemd-sysv,udev";
 const EXAMPLES: &str = "/usr/share/doc/ferroxfs/examples";
 
 /// Prints a man page as a terminal shows it. A message of the formatter is a fault.
@@ -71,6 +71,41 @@ test \"$(ferroxfs cat /srv/disk.img:/file)\" = kept
 end
 trap - EXIT";
 
+/// Runs in the Debian after its start: the units mount an image, serve it to root and scan it. The
+/// numbers are a call of NFS that does nothing, and its answer.
+const SERVICES: &str = r#"
+set -ex
+systemctl start mnt-disk.mount
+findmnt --types fuse.ferroxfs /mnt/disk
+echo again > /mnt/disk/second
+systemctl stop mnt-disk.mount
+test "$(ferroxfs cat /srv/disk.img:/second)" = again
+systemctl start ferroxfs-nfs@srv-disk.img.service
+for try in 1 2 3 4 5 6 7 8 9; do (: 3<> /dev/tcp/127.0.0.1/2049) && break || sleep 1; done
+exec 3<> /dev/tcp/127.0.0.1/2049
+printf '\200\0\0\50\0\0\0\1\0\0\0\0\0\0\0\2\0\1\206\243\0\0\0\3' >&3
+printf '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' >&3
+answer=$(timeout 10 head -c 28 <&3 | od -An -v -tx1 | tr -d ' \n')
+test "$answer" = 80000018000000010000000100000000000000000000000000000000
+systemctl start ferroxfs-scan@srv-disk.img.service ferroxfs-scan@srv-disk.img.timer
+test -n "$(find /var/lib/ferroxfs/ -name '*.parquet')"
+systemctl is-active ferroxfs-nfs@srv-disk.img.service ferroxfs-scan@srv-disk.img.timer
+echo passed > /root/result
+"#;
+
+/// The unit that runs the script, and ends the Debian after it.
+const TRIAL: &str = "\
+[Unit]
+After=basic.target
+SuccessAction=poweroff
+FailureAction=poweroff
+[Service]
+Type=oneshot
+ExecStart=/bin/bash /root/trial.sh
+StandardOutput=file:/root/trial.log
+StandardError=file:/root/trial.log
+";
+
 /// A minimal Debian in a folder.
 struct Debian {
     root: PathBuf,
@@ -111,8 +146,9 @@ pub(crate) fn run(dist: &Dist) -> Result<(), Error> {
         let mut unshare = Command::new("unshare");
         unshare.args(["--mount", "--propagation", "private", "sh", "-c", FSTAB]);
         command::run(unshare.current_dir(&debian.root))?;
+        debian.boot()?;
     } else {
-        println!("left out: the mount by fstab: there is no /dev/fuse");
+        println!("left out: the mount by fstab, and the units: there is no /dev/fuse");
     }
     debian.shell("apt-get purge --yes ferroxfs && ! command -v ferroxfs")
 }
@@ -148,6 +184,29 @@ impl Debian {
         }
         let printed = String::from_utf8_lossy(&printed).trim().to_owned();
         Err(Error::Dist(format!("the examples in a Debian: {status}: {printed}")))
+    }
+
+    /// Starts the Debian as a container of systemd and uses the units of the package there.
+    fn boot(&self) -> Result<(), Error> {
+        if !command::is_in_path("systemd-nspawn") {
+            println!("left out: starting the units: systemd-nspawn is not installed");
+            return Ok(());
+        }
+        let home = self.root.join("root");
+        write(&home.join("trial.sh"), SERVICES)?;
+        write(&self.root.join("etc/systemd/system/trial.service"), TRIAL)?;
+        self.shell("systemctl add-wants multi-user.target trial.service")?;
+        let mut nspawn = Command::new("timeout");
+        nspawn.args(["--kill-after=30", "300", "systemd-nspawn", "--quiet", "--register=no"]);
+        nspawn.args(["--keep-unit", "--private-network", "--bind=/dev/fuse", "--boot"]);
+        nspawn.arg("--directory").arg(&self.root).stdin(Stdio::null());
+        let booted = command::whole_output(&mut nspawn)?;
+        if home.join("result").exists() {
+            return Ok(());
+        }
+        let log = fs::read(home.join("trial.log")).unwrap_or(booted.stdout);
+        print!("{}", String::from_utf8_lossy(&log));
+        Err(Error::Dist(format!("the units of the package do not work: {}", booted.status)))
     }
 
     /// Checks that bash completes the names of commands.

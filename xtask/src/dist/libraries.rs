@@ -9,7 +9,7 @@ use std::process::Command;
 
 use super::archive::{Archive, gzip};
 use super::materials::{self, Materials, Product};
-use super::{Dist, VERSION, licences, write};
+use super::{Dist, Options, VERSION, licences, write};
 use crate::c;
 use crate::command;
 use crate::error::Error;
@@ -23,16 +23,16 @@ const FOLDERS: [&str; 6] =
 const DOCUMENTS: &str = "share/doc/ferroxfs";
 
 /// Builds both and tries the archive.
-pub(super) fn build(root: &Path, dist: &Dist) -> Result<(), Error> {
-    let archive = c_library(root, dist)?;
+pub(super) fn build(root: &Path, dist: &Dist, options: Options) -> Result<(), Error> {
+    let archive = c_library(root, dist, options)?;
     try_archive(root, dist, &archive)?;
-    wheel(root, dist)
+    wheel(root, dist, options)
 }
 
 /// Builds the C library and packs it. Returns the path of the archive.
-fn c_library(root: &Path, dist: &Dist) -> Result<PathBuf, Error> {
+fn c_library(root: &Path, dist: &Dist, options: Options) -> Result<PathBuf, Error> {
     let prefix = dist.folder.join("c");
-    c::run(root, &c::Options::handed_out(prefix.clone()))?;
+    c::run(root, &c::Options::handed_out(prefix.clone(), options))?;
     let shared = prefix.join(format!("lib/libferroxfs.so.{VERSION}"));
     let fixed = prefix.join("lib/libferroxfs.a");
     let mut strip = Command::new("strip");
@@ -102,8 +102,8 @@ fn try_archive(root: &Path, dist: &Dist, archive: &Path) -> Result<(), Error> {
 }
 
 /// Builds the wheel, and writes its bill and the licences of the crates in it.
-fn wheel(root: &Path, dist: &Dist) -> Result<(), Error> {
-    let built = python::wheel(root)?;
+fn wheel(root: &Path, dist: &Dist, options: Options) -> Result<(), Error> {
+    let built = python::wheel(root, options)?;
     let wheel = dist.folder.join(built.file_name().unwrap_or_default());
     fs::copy(&built, &wheel).map_err(Error::file(&built))?;
     let materials = materials::of(
