@@ -119,15 +119,18 @@ impl Drop for Debian {
     }
 }
 
-/// Installs mmdebstrap, which makes the Debian.
+/// Programs for the trial, each with its Debian package: one makes the Debian, one starts it.
+const PROGRAMS: [(&str, &str); 2] =
+    [("mmdebstrap", "mmdebstrap"), ("systemd-nspawn", "systemd-container")];
+
+/// Installs the programs for the trial.
 pub(crate) fn install() -> Result<(), Error> {
     if !command::is_root() {
         return Err(Error::NotRoot("to make a Debian for the trial of the package"));
     }
-    if command::is_in_path("mmdebstrap") {
-        return Ok(());
-    }
-    packages::apt_get_install(&["mmdebstrap"])
+    let missing = PROGRAMS.into_iter().filter(|(program, _)| !command::is_in_path(program));
+    let missing: Vec<&str> = missing.map(|(_, package)| package).collect();
+    if missing.is_empty() { Ok(()) } else { packages::apt_get_install(&missing) }
 }
 
 /// Installs the package in a minimal Debian and uses it there.
@@ -188,10 +191,6 @@ impl Debian {
 
     /// Starts the Debian as a container of systemd and uses the units of the package there.
     fn boot(&self) -> Result<(), Error> {
-        if !command::is_in_path("systemd-nspawn") {
-            println!("left out: starting the units: systemd-nspawn is not installed");
-            return Ok(());
-        }
         let home = self.root.join("root");
         write(&home.join("trial.sh"), SERVICES)?;
         write(&self.root.join("etc/systemd/system/trial.service"), TRIAL)?;
