@@ -82,6 +82,7 @@ def spark(setup, scratch):
 
     builder = SparkSession.builder.master(f"local[{THREADS}]")
     builder = builder.config("spark.ui.enabled", "false")
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.driver.memory", f"{MEMORY // (1 << 20)}m")
     builder = builder.config("spark.local.dir", scratch)
     builder = builder.config("spark.sql.warehouse.dir", os.path.join(scratch, "warehouse"))
