@@ -2,6 +2,7 @@
 //! workspace. The format and the lints are checked with the rustfmt and the clippy of this version,
 //! because newer versions may format differently or warn of more.
 
+use std::path::Path;
 use std::process::Command;
 
 use crate::command;
@@ -45,6 +46,15 @@ impl MinimumRust {
     pub(crate) fn clippy(&self) -> Result<(), Error> {
         let mut clippy = self.build("clippy");
         command::run(clippy.args(["--all-targets", "--", "-D", "warnings"]))
+    }
+
+    /// Runs clippy over a package that is a workspace of its own, in `folder`. Warnings are errors.
+    /// The build results stay in a folder below `target`.
+    pub(crate) fn clippy_in(&self, folder: &Path, target: &Path) -> Result<(), Error> {
+        let mut clippy = self.cargo();
+        clippy.args(["clippy", "--quiet", "--all-targets", "--target-dir"]);
+        clippy.arg(target.join("clippy")).args(["--", "-D", "warnings"]);
+        command::run(clippy.current_dir(folder))
     }
 
     /// Makes the documentation of the whole workspace. Warnings are errors.

@@ -13,13 +13,12 @@ use clap::Args;
 use crate::command;
 use crate::dist;
 use crate::error::Error;
+use crate::minimum_rust::MinimumRust;
 
 /// The package of the module, which is a workspace of its own.
 const FOLDER: &str = "crates/ferroxfs-py";
 /// The folder under target/ for everything that this chore makes.
 const TARGET: &str = "target/python";
-/// The profile of Cargo.toml for wheels that are only tested.
-const QUICK: &str = "quick";
 /// Packages that the tests need. Each is at a version that is known to work, or a newer one with
 /// the same interface.
 const PACKAGES: [&str; 8] = [
@@ -48,10 +47,7 @@ pub(crate) struct Options {
 pub(crate) fn run(root: &Path, options: Options) -> Result<(), Error> {
     let mut format = command::cargo();
     command::run(format.args(["fmt", "--check"]).current_dir(root.join(FOLDER)))?;
-    let mut clippy = command::cargo();
-    clippy.args(["clippy", "--quiet", "--profile", QUICK, "--", "-D", "warnings"]);
-    clippy.env("CARGO_TARGET_DIR", root.join(TARGET).join("build"));
-    command::run(clippy.current_dir(root.join(FOLDER)))?;
+    MinimumRust::install()?.clippy_in(&root.join(FOLDER), &root.join(TARGET))?;
     let bin = environment(root, &PACKAGES)?;
     let wheel = build(root, &bin, options)?;
     let wheel = wheel.to_string_lossy();
@@ -91,7 +87,7 @@ fn build(root: &Path, bin: &Path, options: Options) -> Result<PathBuf, Error> {
     if wheels.exists() {
         fs::remove_dir_all(&wheels).map_err(Error::file(&wheels))?;
     }
-    let profile = if options.release { "release" } else { QUICK };
+    let profile = if options.release { "release" } else { "quick" };
     let mut maturin = Command::new(bin.join("maturin"));
     maturin.args(["build", "--quiet", "--profile", profile, "--out"]).arg(&wheels);
     maturin.arg("--interpreter").arg(bin.join("python"));

@@ -11,6 +11,7 @@ use clap::Args;
 
 use crate::command;
 use crate::error::Error;
+use crate::minimum_rust::MinimumRust;
 use crate::packages;
 
 /// The package of the program, which is a workspace of its own.
@@ -51,7 +52,7 @@ pub(crate) fn run(root: &Path, options: Options) -> Result<(), Error> {
         command::run(&mut cargo)
     };
     cargo(&["fmt", "--check"])?;
-    cargo(&["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"])?;
+    MinimumRust::install()?.clippy_in(&root.join(FOLDER), &root.join(TARGET))?;
     cargo(&["build", "--quiet"])?;
     cargo(&["test", "--quiet"])?;
     let mut ferroxfs = command::cargo();

@@ -2,7 +2,8 @@
 -- parameters: date volume minimum limit
 -- Equal sizes do not prove equal contents. scan --hash writes the column hash. A row without
 -- contents_hash counts the files of its size that have none. There is one such row even for a
--- single file, if files with a hash have that size.
+-- single file, if files with a hash have that size. The window has an order although all its rows
+-- are equal in it: without one, DuckDB 2.0.1 forgets the condition on the date.
 WITH grouped AS (
   SELECT
     size_bytes,
@@ -21,7 +22,8 @@ WITH grouped AS (
 compared AS (
   SELECT
     size_bytes, contents_hash, file_count, first_path, last_path,
-    CAST(sum(file_count) OVER (PARTITION BY size_bytes) AS BIGINT) AS files_of_size
+    CAST(sum(file_count) OVER (PARTITION BY size_bytes ORDER BY size_bytes) AS BIGINT)
+      AS files_of_size
   FROM grouped
 )
 SELECT

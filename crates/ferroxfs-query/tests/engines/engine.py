@@ -82,6 +82,7 @@ def spark(setup, scratch):
 
     builder = SparkSession.builder.master(f"local[{THREADS}]")
     builder = builder.config("spark.ui.enabled", "false")
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.driver.memory", f"{MEMORY // (1 << 20)}m")
     builder = builder.config("spark.local.dir", scratch)
     builder = builder.config("spark.sql.warehouse.dir", os.path.join(scratch, "warehouse"))
@@ -92,7 +93,39 @@ def spark(setup, scratch):
     return lambda sql: [list(row) for row in client.sql(sql).collect()]
 
 
-ENGINES = {"duckdb": duckdb, "clickhouse": clickhouse, "spark": spark}
+def datafusion(setup, scratch):
+    """The engine of ferroxfs-query with its settings, but from the wheel: it is compiled with all
+    optimizations, which takes the chores too long. `setup` is the folder of the dataset."""
+    import datafusion as module
+    import pyarrow
+
+    config = module.SessionConfig({
+        "datafusion.execution.parquet.pushdown_filters": "true",
+        "datafusion.execution.parquet.reorder_filters": "true",
+    }).with_target_partitions(THREADS)  # fmt: skip
+    runtime = module.RuntimeEnvBuilder().with_fair_spill_pool(MEMORY)
+    runtime = runtime.with_disk_manager_specified(scratch)
+    context = module.SessionContext(config, runtime)
+    partitions = [("scan_date", pyarrow.date32()), ("volume_uuid", pyarrow.string())]
+    for name, table in [("inode_files", "inodes"), ("scans", "scans")]:
+        folder = f"{setup[0]}/{table}/"
+        context.register_listing_table(name, folder, partitions, file_extension=".parquet")
+    known = {field.name for field in context.table("inode_files").schema()}
+    absent = [name for name in ("owner", "hash") if name not in known]
+    nulls = "".join(f", CAST(NULL AS VARCHAR) AS {name}" for name in absent)
+    context.sql(
+        "CREATE VIEW inodes AS SELECT *, paths[1] AS path, CAST(mtime AS DATE) AS modified, "
+        f"CAST(atime AS DATE) AS accessed{nulls} FROM inode_files"
+    )
+
+    def run(sql):
+        table = context.sql(sql).to_arrow_table()
+        return [list(row.values()) for row in table.to_pylist()]
+
+    return run
+
+
+ENGINES = {"datafusion": datafusion, "duckdb": duckdb, "clickhouse": clickhouse, "spark": spark}
 
 
 def main(engine, folder, *names):

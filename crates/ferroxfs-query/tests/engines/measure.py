@@ -13,6 +13,8 @@ import tempfile
 import time
 
 ENGINES = ["datafusion", "duckdb", "clickhouse", "spark"]
+# DataFusion is that of the program, unless WHEEL is set: then it is that of its Python package.
+IS_WHEEL = bool(os.environ.get("WHEEL"))
 MEMORY = int(os.environ.get("MEMORY_BYTES", 4 << 30))
 THREADS = int(os.environ.get("THREADS", os.cpu_count() or 1))
 
@@ -73,6 +75,7 @@ def main(query, dataset, folder, *names):
     text = subprocess.run([query, "--list"], check=True, capture_output=True, text=True).stdout
     names = names or [line.split()[0] for line in text.splitlines() if line[0] != " "][:-1]
     engines = os.environ.get("ENGINES", " ".join(ENGINES)).split()
+    (folder / "datafusion.setup.sql").write_text(str(pathlib.Path(dataset).absolute()))
     for engine in engines:
         if engine != "datafusion":
             setup = subprocess.run([query, dataset, "--setup", engine], check=True, capture_output=True)
@@ -86,7 +89,7 @@ def main(query, dataset, folder, *names):
         (folder / f"{name}.sql").write_bytes(sql.stdout)
         for engine in engines:
             command = [sys.executable, program, engine, folder, name]
-            if engine == "datafusion":
+            if engine == "datafusion" and not IS_WHEEL:
                 command = [query, dataset, "--report", name, "--format", "csv"]
                 command += ["--memory", MEMORY, "--threads", THREADS, "--scratch", folder]
             wall, processor, memory, is_fine = measured(command)

@@ -1,7 +1,7 @@
 //! Files of the host as new objects of a web or S3 server.
 //!
 //! Owns: the address of an object below a folder, and the requests that store it: PUT, and MKCOL
-//! for a WebDAV server that wants its folders made first. Does **not** own: which objects there are.
+//! for a WebDAV server that wants its folders made first. Does **not** own: which objects exist.
 //!
 //! A server stores the body of a PUT when it has all of it, and replaces an earlier object in one
 //! step. So a reader sees the earlier object or the new one. S3 promises this; a web server
