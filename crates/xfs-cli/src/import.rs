@@ -17,6 +17,9 @@ pub(crate) mod policy;
 pub(crate) mod prototype;
 pub(crate) mod put;
 pub(crate) mod sources;
+mod tables_of_image;
 pub(crate) mod tar;
 pub(crate) mod unpack;
 pub(crate) mod writer;
+
+pub(crate) use tables_of_image::tables_of_image;

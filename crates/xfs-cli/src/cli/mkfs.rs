@@ -109,7 +109,8 @@ pub(crate) struct MkfsArguments {
     /// the same bytes in every version of ferroxfs that knows the epoch. This version knows 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1))]
     pub(crate) epoch: Option<u32>,
-    /// Print the SHA-256 of the finished file, which sha256sum(1) prints too; not for a device
+    /// Print the SHA-256 of the finished file, also with -q; not for a device, a partition, a file
+    /// with several names, -K or -N, which make no new file
     #[arg(long)]
     pub(crate) digest: bool,
     /// Allow volumes under 300 MiB and logs under 64 MiB, for tests

@@ -1,6 +1,7 @@
 //! The options of the commands that fill an image: which files are copied, and what they get.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -59,6 +60,17 @@ pub(crate) struct PolicyOptions {
 }
 
 impl PolicyOptions {
+    /// Returns whether `--owner` gives a user, and a group, that is no number.
+    pub(crate) fn names_of_owner(&self) -> (bool, bool) {
+        let owner = self.owner.as_deref().unwrap_or_default().as_bytes();
+        let mut parts = owner.splitn(2, |byte| *byte == b':');
+        let mut is_name = || {
+            let part = parts.next().unwrap_or_default();
+            !part.iter().all(u8::is_ascii_digit)
+        };
+        (is_name(), is_name())
+    }
+
     /// Returns the name of the first of these options that the command line gives; `None` if it
     /// gives none.
     pub(crate) fn first_given(&self) -> Option<&'static str> {

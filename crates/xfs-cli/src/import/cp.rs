@@ -135,7 +135,8 @@ impl Run for CpInto {
             // One writer for all sources, because they may have names of the same file.
             let mut writer = ImageWriter::new(writer_options, &mut report).counted_by(&tally);
             writer.name_directory(&place.directory_path());
-            let on_host: Vec<_> = pieces.iter().filter_map(CopySource::host_path).collect();
+            // The files of images are not measured, so a sum without them would be too small.
+            let on_host: Option<Vec<_>> = pieces.iter().map(CopySource::host_path).collect();
             let mut copied = Ok(());
             for piece in pieces {
                 let put = match piece {
@@ -161,10 +162,10 @@ impl Run for CpInto {
                     }
                 }
             }
-            let says_all = is_recursive || on_host.len() > 1;
-            let copied = copied.map_err(|failure| match failure.is_of_room() && says_all {
-                true => with_need(failure, &on_host, destination),
-                false => failure,
+            let on_host = on_host.filter(|paths| is_recursive || paths.len() > 1);
+            let copied = copied.map_err(|failure| match &on_host {
+                Some(paths) if failure.is_of_room() => with_need(failure, paths, destination),
+                _ => failure,
             });
             copied.and(writer.seal().map_err(whole))
         })?;

@@ -19,6 +19,7 @@ use crate::import::origin::{
 use crate::import::policy::Policy;
 use crate::import::policy::id_tables::IdTables;
 use crate::import::sources::ImportSources;
+use crate::import::tables_of_image;
 use crate::import::writer::{ImageWriter, WriterOptions};
 use crate::input;
 use crate::run::Run;
@@ -64,7 +65,17 @@ pub(crate) fn open(
     let open = |reading: &SourceReading| {
         Ok(ImportSources::one(ImportOrigin::open(&arguments.source, reading)?))
     };
-    let tables = IdTables::open(&arguments.policy, || open(&reading))?;
+    let tables = if reads_twice {
+        if is_named_pipe(&arguments.source) {
+            let message = "--passwd-from-image reads the source twice, and a pipe only once";
+            return Err(Failure::usage(message).hint("write the archive to a file first"));
+        }
+        tables_of_image(&arguments.policy, |policy| {
+            open(&SourceReading { policy: Rc::clone(policy), ..reading.clone() })
+        })?
+    } else {
+        IdTables::of_options(&arguments.policy)?
+    };
     let policy = Rc::new(Policy::parse(&arguments.policy, latest.is_some(), &tables)?);
     reading.policy = Rc::clone(&policy);
     let sources = open(&reading)?;

@@ -6,7 +6,7 @@
 //! ([`ImageWriter`]).
 
 use std::fs::File;
-use std::io::{self, BufReader, IsTerminal, Read};
+use std::io::{self, BufReader, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -20,9 +20,8 @@ use crate::cli::ArchiveOptions;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::file::facts::FileKind;
-use crate::file::source::{Source, names_of};
+use crate::file::source::Source;
 use crate::import::archive::ArchiveReader;
-use crate::import::beneath::open_beneath;
 use crate::import::census::Census;
 use crate::import::container::{ContainerAddress, ContainerImage, Platform};
 use crate::import::decompress::Input;
@@ -58,63 +57,6 @@ impl PipeReading {
             }
         }
     }
-}
-
-/// The longest table of users or groups that is read from a source, in bytes.
-const MOST_TABLE_BYTES: u64 = 64 << 20;
-
-/// A file in one of several layers.
-pub(crate) enum Layered {
-    /// The layer has the file, with these contents.
-    File(Vec<u8>),
-    /// The layer hides the file of lower layers.
-    Hidden,
-    /// The layer does not mention the file.
-    Missing,
-}
-
-/// Returns the contents of a file that holds a table.
-pub(crate) fn read_table<S: Source>(source: &S) -> Result<Vec<u8>, Failure> {
-    let size = source.facts().size;
-    let length = usize::try_from(size).ok().filter(|_| size <= MOST_TABLE_BYTES);
-    let length = length.ok_or_else(|| {
-        let message =
-            format!("the table has {size} bytes, and at most {MOST_TABLE_BYTES} are read");
-        Failure::new(Exit::Failed, message)
-    })?;
-    let mut bytes = vec![0; length];
-    let mut offset = 0;
-    while let Some(range) = source.data_after(offset)? {
-        let place = usize::try_from(range.start).unwrap_or(length).min(length)
-            ..usize::try_from(range.end).unwrap_or(length).min(length);
-        source.read_at(bytes.get_mut(place).unwrap_or_default(), range.start)?;
-        offset = range.end;
-    }
-    Ok(bytes)
-}
-
-/// Returns the last file at `path` in an archive.
-fn find_table(archive: &mut ArchiveReader, path: &[u8]) -> Result<Layered, Failure> {
-    let (above, name) = path.split_at(path.iter().rposition(|byte| *byte == b'/').unwrap_or(0));
-    let name = name.strip_prefix(b"/").unwrap_or(name);
-    let whiteouts = [[b".wh.", name].concat(), b".wh..wh..opq".to_vec()];
-    let mut found = Layered::Missing;
-    while let Some(member) = archive.next()? {
-        crate::interrupt::check()?;
-        let names = names_of(&member.path).collect::<Vec<_>>();
-        let Some((last, directory)) = names.split_last() else { continue };
-        if directory.join(&b'/') != above {
-            continue;
-        }
-        if *last == name && member.facts().kind() == FileKind::Regular {
-            found = Layered::File(read_table(&member)?);
-        } else if whiteouts.iter().any(|whiteout| last == whiteout)
-            && matches!(found, Layered::Missing)
-        {
-            found = Layered::Hidden;
-        }
-    }
-    Ok(found)
 }
 
 /// Returns whether the source that the user names is standard input.
@@ -290,45 +232,6 @@ impl ImportOrigin {
         }
         census.end_layer();
         Ok(())
-    }
-
-    /// Returns the contents of the file at `path`, relative to the top. The last one counts.
-    ///
-    /// # Errors
-    ///
-    /// An origin that cannot be read, or a file that is too large for a table.
-    pub(crate) fn read_last(self, path: &[u8]) -> Result<Layered, Failure> {
-        let text = std::str::from_utf8(path).expect("the path of a table is ours");
-        match self {
-            Self::Tree(source) => {
-                let top = source.path().as_os_str();
-                let failed = |error: io::Error| Failure::host(top, &error);
-                let directory = File::open(top).map_err(failed)?;
-                match open_beneath(&directory, text) {
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Layered::Missing),
-                    Err(error) => Err(failed(error)),
-                    Ok(file) => {
-                        let mut bytes = Vec::new();
-                        file.take(MOST_TABLE_BYTES).read_to_end(&mut bytes).map_err(failed)?;
-                        Ok(Layered::File(bytes))
-                    }
-                }
-            }
-            Self::Prototype(_) => {
-                let message = "--passwd-from-image: a prototype file is no source of tables";
-                Err(Failure::usage(message))
-            }
-            Self::Archive(mut archive, ..) => find_table(&mut archive, path),
-            Self::Container(image, _) => {
-                for number in (0..image.layer_count()).rev() {
-                    match find_table(&mut image.open_layer(number)?, path)? {
-                        Layered::Missing => {}
-                        found => return Ok(found),
-                    }
-                }
-                Ok(Layered::Missing)
-            }
-        }
     }
 
     /// Returns whether the origin is made of layers that hide files of each other.

@@ -190,15 +190,15 @@ fn parse_owner(owner: &OsStr, tables: &IdTables) -> Result<(Option<u32>, Option<
     if uid.is_none() && gid.is_none() {
         return Err(Failure::usage("--owner: the owner is missing"));
     }
-    let known = |what: &str, name: &[u8], found: Option<u32>| {
+    let known = |what: &str, table: &Option<Vec<u8>>, name: &[u8], found: Option<u32>| {
         found.ok_or_else(|| {
             let shown = names::in_message(name);
-            let place = tables.place();
+            let place = if table.is_some() { "the table" } else { "this host" };
             Failure::usage(format!("--owner: {shown} is neither a {what} of {place} nor a number"))
         })
     };
-    let uid = uid.map(|name| known("user", name, tables.user(name))).transpose()?;
-    Ok((uid, gid.map(|name| known("group", name, tables.group(name))).transpose()?))
+    let uid = uid.map(|name| known("user", &tables.users, name, tables.user(name))).transpose()?;
+    Ok((uid, gid.map(|name| known("group", &tables.groups, name, tables.group(name))).transpose()?))
 }
 
 /// Parses `FROM:TO` or `FROM:TO:COUNT`.

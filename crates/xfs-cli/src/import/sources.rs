@@ -11,10 +11,10 @@ use ferroxfs::Node;
 
 use crate::failure::Failure;
 use crate::file::facts::FileKind;
-use crate::file::source::{InodeSpace, Source, join, names_of};
+use crate::file::source::{InodeSpace, Source, join};
 use crate::import::census::Census;
 use crate::import::host::HostSource;
-use crate::import::origin::{ImportOrigin, Layered, SourceReading, is_standard_input, read_table};
+use crate::import::origin::{ImportOrigin, SourceReading, is_standard_input};
 use crate::import::policy::Policy;
 use crate::import::unpack::make_directories;
 use crate::import::writer::{ImageWriter, WriteFailure};
@@ -111,39 +111,6 @@ impl ImportSources {
             }
         }
         Ok(())
-    }
-
-    /// Returns the contents of the file at `path`, relative to the top, from the last source that
-    /// has it; `None` if none has. A path that leads through a symbolic link is followed in a
-    /// directory of the host only.
-    ///
-    /// # Errors
-    ///
-    /// A source that cannot be read, or a file that is too large for a table.
-    pub(crate) fn read_last(self, path: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
-        for source in self.sources.into_iter().rev() {
-            let found = match source {
-                PlacedSource::Contents { origin, directory } => {
-                    // Only the top and the directory of the table itself can hold it.
-                    let mut below = names_of(path);
-                    let is_above = names_of(&directory).all(|name| below.next() == Some(name));
-                    let below = below.collect::<Vec<_>>().join(&b'/');
-                    if is_above { origin.read_last(&below)? } else { Layered::Missing }
-                }
-                PlacedSource::File { source, path: place } => {
-                    match names_of(&place).eq(names_of(path)) {
-                        true => Layered::File(read_table(&source)?),
-                        false => Layered::Missing,
-                    }
-                }
-            };
-            match found {
-                Layered::File(bytes) => return Ok(Some(bytes)),
-                Layered::Hidden => return Ok(None),
-                Layered::Missing => {}
-            }
-        }
-        Ok(None)
     }
 
     /// Leaves out the images `images`, to which the command writes.

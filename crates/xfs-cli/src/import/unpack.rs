@@ -19,6 +19,7 @@ use crate::failure::Failure;
 use crate::file::source::{Source, names_of};
 use crate::import::archive::{ArchiveReader, Member, MemberKind};
 use crate::import::writer::{ImageWriter, OpenDirectory, WriteFailure};
+use crate::interrupt;
 use crate::terminal::names;
 use crate::text::size;
 
@@ -47,8 +48,10 @@ pub(crate) struct Unpacker<'a, 'b> {
     keeps_links: bool,
     /// Whether the archive is a layer of a container image, with whiteouts.
     has_whiteouts: bool,
-    /// Whether the archive is read once, so that nothing else can tell how much space it needs.
+    /// Whether the archive is read once, so that nothing else says how much space it needs.
     is_stream: bool,
+    /// The size in bytes of the member that was written last.
+    last_bytes: u64,
 }
 
 /// A directory of the image, and its path from the target directory without symbolic links.
@@ -72,10 +75,10 @@ impl<'a, 'b> Unpacker<'a, 'b> {
     pub(super) fn new(top: Node, writer: &'a mut ImageWriter<'b>, keeps_links: bool) -> Self {
         let open = BTreeMap::new();
         let (has_whiteouts, is_stream) = (false, false);
-        Self { top, writer, open, last: None, keeps_links, has_whiteouts, is_stream }
+        Self { top, writer, open, last: None, keeps_links, has_whiteouts, is_stream, last_bytes: 0 }
     }
 
-    /// Lets a failure for lack of space tell how much the rest of the archive needs.
+    /// Lets a failure for lack of space say how much the rest of the archive needs.
     pub(super) fn from_stream(self, is_stream: bool) -> Self {
         Self { is_stream, ..self }
     }
@@ -93,7 +96,7 @@ impl<'a, 'b> Unpacker<'a, 'b> {
     pub(super) fn fill(mut self, mut archive: ArchiveReader) -> Result<(), Failure> {
         let ended = self.members(&mut archive).map_err(|failure| {
             match failure.is_of_room() && self.is_stream {
-                true => with_rest(failure, &mut archive),
+                true => self.with_rest(failure, &mut archive),
                 false => failure,
             }
         });
@@ -103,6 +106,27 @@ impl<'a, 'b> Unpacker<'a, 'b> {
             Err(failure) if archive.is_broken() => self.finish().and(Err(failure)),
             ended => ended.and(reported).and_then(|()| self.finish()),
         }
+    }
+
+    /// Adds to a failure for lack of space how much the members need that were not written: the
+    /// last one and those after it. An archive that cannot be read to its end adds nothing.
+    fn with_rest(&self, failure: Failure, archive: &mut ArchiveReader) -> Failure {
+        let space = |size: u64| (size.div_ceil(BLOCK_BYTES) + 1).saturating_mul(BLOCK_BYTES);
+        let mut bytes = space(self.last_bytes);
+        loop {
+            match archive.next() {
+                Ok(Some(member)) if self.takes(&member) => {
+                    bytes = bytes.saturating_add(space(member.facts().size));
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(_) => return failure,
+            }
+            if interrupt::check().is_err() {
+                return failure;
+            }
+        }
+        failure.more(&format!("; the rest of the archive needs about {}", size::human(bytes)))
     }
 
     fn members(&mut self, archive: &mut ArchiveReader) -> Result<(), Failure> {
@@ -118,6 +142,7 @@ impl<'a, 'b> Unpacker<'a, 'b> {
                 continue;
             }
             let problems = member.take_problems();
+            self.last_bytes = member.facts().size;
             let made = self.member(&member);
             let (path, kind) = (std::mem::take(&mut member.path), member.kind.clone());
             drop(member);
@@ -436,27 +461,6 @@ fn hidden_path(path: &[u8]) -> Option<Vec<u8>> {
     let hidden = name.strip_prefix(WHITEOUT)?;
     let above = above.join(&b'/');
     Some(if *name == OPAQUE { above } else { join(&above, hidden) })
-}
-
-/// Adds to a failure for lack of space how much the members need that were not written. An archive
-/// that cannot be read to its end adds nothing.
-fn with_rest(failure: Failure, archive: &mut ArchiveReader) -> Failure {
-    let mut bytes = 0_u64;
-    loop {
-        match archive.next() {
-            Ok(Some(member)) => {
-                let blocks = member.facts().size.div_ceil(BLOCK_BYTES) + 1;
-                bytes = bytes.saturating_add(blocks.saturating_mul(BLOCK_BYTES));
-            }
-            Ok(None) => break,
-            Err(_) => return failure,
-        }
-        if crate::interrupt::check().is_err() {
-            return failure;
-        }
-    }
-    let rest = size::human(bytes);
-    failure.more(&format!("; the rest of the archive needs about {rest} more"))
 }
 
 /// Returns the components of a path in an archive, relative to the target directory.

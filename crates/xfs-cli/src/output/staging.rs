@@ -12,12 +12,13 @@
 //! | a file with one name, whose owner, mode and attributes it can get | beside it | rename(2) |
 //! | another user's file, one with more names, a mount point | beside it | a copy (space first) |
 //! | a file in a directory where nothing can be created | in `$TMPDIR` | a copy (space first) |
-//! | a named pipe | in `$TMPDIR` | writing it from its begin to its end |
+//! | a named pipe | in `$TMPDIR` | writing it from start to end |
 //!
 //! # Invariants
 //!
 //! - **I1** Until [`publish`](StagedFile::publish) nothing changes at the destination.
-//! - **I2** Publishing does not check for signals. A staged file that is dropped is removed.
+//! - **I2** Publishing does not check for signals, except to a named pipe, whose reader may be slow
+//!   or missing. A staged file that is dropped is removed.
 //! - **I3** A kill during the copy leaves a partial copy. A full disk does not, because all space
 //!   is reserved before the copy.
 
@@ -28,11 +29,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, FallocateFlags, FileType, Gid, Mode, OFlags, Uid, XattrFlags};
 use rustix::io::Errno;
 
 use super::destination::{self, Destination, FileDestination};
+use crate::interrupt;
 use crate::sandbox::{Reach, Rights};
 
 /// The mode of a new file, before the umask.
@@ -42,6 +45,8 @@ const PRIVATE_MODE: Mode = Mode::from_raw_mode(0o600);
 /// The number of temporary names to try, because some names may be taken.
 const MOST_NAMES: u32 = 1000;
 const CHUNK_BYTES: usize = 1 << 20;
+/// The time between two looks whether a program reads a named pipe.
+const READER_PAUSE: Duration = Duration::from_millis(50);
 /// Attributes that are computed from the contents of a file, or that give rights to the program in
 /// the file. They are not copied to a file with new contents.
 const OF_CONTENTS: [&str; 3] = ["security.capability", "security.ima", "security.evm"];
@@ -185,8 +190,8 @@ impl StagedFile {
             },
             Replaces::Contents(present) => copy(&self.file, &present),
             Replaces::Pipe(path) => {
-                let mut pipe = destination::open_special(&path)?;
-                each_chunk(&self.file, |bytes, _| pipe.write_all(bytes))
+                let mut pipe = open_pipe(&path)?;
+                each_chunk(&self.file, |bytes, _| write_interruptibly(&mut pipe, bytes))
             }
             Replaces::File(present) => match self.rename() {
                 // The file is a mount point, or it is in a sticky directory and belongs to another
@@ -356,7 +361,36 @@ fn copy(staged: &File, present: &File) -> io::Result<()> {
     present.set_len(length)
 }
 
-/// Calls `take` with the contents of a file, piece by piece from its begin, and the offset of each
+/// Opens a named pipe for writing, when another program reads it. A signal ends the wait.
+fn open_pipe(path: &Path) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    loop {
+        match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
+            Ok(pipe) => {
+                rustix::fs::fcntl_setfl(&pipe, OFlags::empty())?;
+                return Ok(pipe.into());
+            }
+            Err(Errno::NXIO) => std::thread::sleep(READER_PAUSE),
+            Err(error) => return Err(error.into()),
+        }
+        interrupt::check_io()?;
+    }
+}
+
+/// Writes bytes to a pipe. A signal ends the wait for its reader.
+fn write_interruptibly(pipe: &mut File, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        interrupt::check_io()?;
+        match pipe.write(bytes) {
+            Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Calls `take` with the contents of a file, piece by piece from its start, and the offset of each
 /// piece in bytes.
 pub(crate) fn each_chunk(
     file: &File,

@@ -39,10 +39,11 @@ pub(crate) fn open(
         if failure.exit() == Exit::Usage { failure.about(&place) } else { failure }
     };
     let parsed = cli::parse(words.clone()).map_err(|error| {
-        // The first line has the error, and the others are advice for a command line.
+        // The first paragraph has the error, and the others are advice for a command line.
         let text = error.render().to_string();
-        let line = text.lines().next().unwrap_or_default();
-        placed(Failure::usage(line.strip_prefix("error: ").unwrap_or(line)))
+        let lines = text.lines().take_while(|line| !line.is_empty()).map(str::trim);
+        let text = lines.collect::<Vec<_>>().join(" ");
+        placed(Failure::usage(text.strip_prefix("error: ").unwrap_or(&text)))
             .hint("the keys of a recipe are the long options of ferroxfs mkfs")
     })?;
     let Command::Mkfs(mkfs) = parsed.command else {

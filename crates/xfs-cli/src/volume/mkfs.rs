@@ -139,6 +139,11 @@ fn open_sized(
     let realtime =
         realtime_path.map(|path| request(path, options.realtime.size, options.realtime.file));
     let realtime = realtime.transpose()?;
+    if data.is_pipe() && (log.is_some() || realtime.is_some()) {
+        let message =
+            "a named pipe cannot hold a volume with a log or a realtime section elsewhere";
+        return Err(Failure::usage(message));
+    }
     let target = TargetDevice {
         data_bytes: data.length()?,
         sector_size: data.sector_size()?,
@@ -161,6 +166,9 @@ fn open_sized(
     }
     interrupt::arm()?;
     let data = data.open(&arguments)?;
+    if arguments.digest {
+        data.check_has_digest()?;
+    }
     let log = log.map(|log| log.open(&arguments)).transpose()?;
     let realtime = realtime.map(|realtime| realtime.open(&arguments)).transpose()?;
     let (global, time) = (global.clone(), identity.time);
@@ -271,7 +279,7 @@ impl Mkfs {
         }
         if arguments.digest {
             let digest = data.digest()?;
-            if !console.is_json() && !console.is_quiet() {
+            if !console.is_json() {
                 writeln!(console.out(), "sha256:{digest}")?;
             }
             facts.insert("sha256".to_owned(), digest.into());

@@ -121,6 +121,11 @@ fn mistakes_in_a_recipe_are_refused() {
         ("output = 'x'\nsizee = 1", 2, "r.toml:2:1: unknown key \"sizee\"\nhint: did you mean"),
         ("output = 'x'\nsize = '300m'\ndisk.kind = 'apm'", 2, "r.toml:3:13: invalid value 'apm'"),
         ("output = 'x'\nfrom = 'tree'\nprototype.file = 'p'", 2, "r.toml:2:8: the argument"),
+        (
+            "output = 'x'\npasswd = 'p'",
+            2,
+            "r.toml: the following required arguments were not provided: --owner",
+        ),
         ("output = 'x'\nfree = '10%'", 2, "r.toml:2:8: --free is for -d size=auto"),
         (
             "output = 'x'\nowner = 'no-such-user'\nfrom = '.'\nsize = '300m'",

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use crate::archives::writer::Writer;
 use crate::changing::VolumeDir;
 
 const MIB: u64 = 1 << 20;
@@ -80,8 +81,14 @@ fn unknown_owner_and_missing_tables_are_refused() {
     let inside = ["--owner", "nobody-here", "--passwd-from-image"];
     place.check_failure(&from(&inside), 2, "nobody-here is neither a user of the tables nor");
     fs::remove_file(place.path("tree/etc/group")).unwrap();
-    let inside = ["--owner", "web", "--passwd-from-image"];
-    place.check_failure(&from(&inside), 1, "the sources have no file /etc/group");
+    let inside = ["--owner", "web:staff", "--passwd-from-image"];
+    place.check_failure(&from(&inside), 1, "/etc/group of the image: No such file");
+    // A table that no name needs may be missing.
+    place.check(&from(&["--owner", "web:7", "--passwd-from-image"]));
+    assert_eq!(owner(&place, "out"), "1234:7");
+    fs::remove_file(place.path("out")).unwrap();
+    let hidden = ["--owner", "web", "--passwd-from-image", "--exclude", "etc/passwd"];
+    place.check_failure(&from(&hidden), 1, "/etc/passwd of the image: No such file");
     place.check_failure(&from(&["--owner", "web", "--passwd", "absent"]), 1, "absent: No such");
     place.check_failure(&from(&["--passwd-from-image"]), 2, "--owner");
     let piped = [&MAKE[..], &["--from", "-"], &inside, &["out"]].concat();
@@ -90,6 +97,53 @@ fn unknown_owner_and_missing_tables_are_refused() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("reads the sources twice, and a pipe only once"), "{said}");
     assert!(!place.path("out").exists());
+    let pipe = place.path("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
+    let import = ["import", "--owner", "web", "--passwd-from-image", "pipe", "image:/"];
+    place.check_failure(&import, 2, "reads the source twice, and a pipe only once");
+}
+
+#[test]
+fn tables_of_the_image_follow_the_rules_of_its_layers() {
+    let place = place();
+    let layer = |make: &dyn Fn(&mut Writer)| {
+        let mut writer = Writer::new(3);
+        make(&mut writer);
+        writer.end();
+        writer.bytes().to_vec()
+    };
+    let base = layer(&|to| {
+        to.directory("etc");
+        to.file("etc/passwd", b"web:x:1:1::/:\n");
+        to.file("etc/other", b"web:x:3:1::/:\n");
+        to.file("file", b"");
+    });
+    let inside = ["--owner", "web:0", "--passwd-from-image"];
+    let make = |top: Vec<u8>, out: &str| {
+        crate::layers::docker_archive(&place, "saved.tar", &[base.clone(), top]);
+        let source = ["--from", "docker-archive:saved.tar"];
+        let made = place.run(&[&MAKE[..], &source, &inside, &[out]].concat());
+        String::from_utf8(made.stderr).unwrap()
+    };
+    for hidden in ["etc/.wh.passwd", ".wh.etc", ".wh..wh..opq", "etc/.wh..wh..opq"] {
+        let said = make(layer(&|to| to.file(hidden, b"")), "none");
+        assert!(said.contains("/etc/passwd of the image: No such file"), "{hidden}: {said}");
+        assert!(!place.path("none").exists());
+    }
+    let said = make(layer(&|to| to.file("etc/passwd", b"web:x:2:1::/:\n")), "newer");
+    assert!(said.is_empty(), "{said}");
+    assert_eq!(owner(&place, "newer"), "2:0");
+    fs::create_dir_all(place.path("linked/etc")).unwrap();
+    std::os::unix::fs::symlink("other", place.path("linked/etc/passwd")).unwrap();
+    fs::write(place.path("base.tar"), &base).unwrap();
+    let both = ["--from", "base.tar", "--from", "linked"];
+    place.check(&[&MAKE[..], &both, &inside, &["link"]].concat());
+    assert_eq!(owner(&place, "link"), "3:0");
+    // In an archive that is no layer, a whiteout is a file.
+    fs::write(place.path("plain.tar"), layer(&|to| to.file("etc/.wh.passwd", b""))).unwrap();
+    let both = ["--from", "base.tar", "--from", "plain.tar"];
+    place.check(&[&MAKE[..], &both, &inside, &["plain"]].concat());
+    assert_eq!(owner(&place, "plain"), "1:0");
 }
 
 #[test]
@@ -137,8 +191,14 @@ fn digest_is_that_of_the_finished_file() {
         assert!(sum.starts_with(facts["sha256"].as_str().unwrap()), "{out}: {sum}");
         assert_eq!(facts["image_bytes"], fs::metadata(place.path(out)).unwrap().len());
     }
-    let text = place.check(&["mkfs", "--digest", "-d", "size=320m", "text"]);
-    assert!(text.lines().last().unwrap().starts_with("sha256:"), "{text}");
+    let text = place.check(&["mkfs", "-q", "--digest", "-d", "size=320m", "text"]);
+    assert!(text.starts_with("sha256:") && text.lines().count() == 1, "{text}");
+    place.check(&["mkfs", "-q", "-L", "before", "-d", "size=320m,file", "kept"]);
+    for option in ["-K", "-N"] {
+        let again = ["mkfs", "-f", option, "-L", "after", "--digest", "kept"];
+        place.check_failure(&again, 2, "kept: --digest is for a new file");
+        assert!(place.check(&["label", "kept"]).contains("before"), "{option}");
+    }
 }
 
 #[test]
@@ -156,6 +216,15 @@ fn image_is_written_to_a_named_pipe() {
     assert!(reader.join().unwrap() == fs::read(place.path("whole")).unwrap());
     assert!(fs::metadata(place.path("pipe")).is_ok_and(|pipe| !pipe.is_file()));
     place.check_failure(&["mkfs", "pipe"], 2, "pipe: a named pipe needs the size of the volume");
+    let with_log = ["mkfs", "-d", "size=300m", "-l", "logdev=log,size=64m,file", "pipe"];
+    place.check_failure(&with_log, 2, "a named pipe cannot hold a volume with a log");
+    assert!(!place.path("log").exists());
+    // Nobody reads: one signal ends the wait.
+    let mut waiting = place.command(&["mkfs", "-q", "-d", "size=300m", "pipe"]).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let process = rustix::process::Pid::from_child(&waiting);
+    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    assert!(!waiting.wait().unwrap().success());
 }
 
 #[test]
@@ -211,11 +280,18 @@ fn files_that_do_not_fit_say_how_much_they_need() {
         place.check_failure(&arguments, 1, "; all files need about 50");
     }
     place.check_failure(&["cp", "-r", "tree", "image:/"], 1, "; all files need about 50");
-    let mut command = place.command(&[&MAKE[..], &["--from", "-", "out"]].concat());
-    command.stdin(File::open(place.path("tree.tar")).unwrap());
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(said.contains("; the rest of the archive needs about "), "{said}");
-    assert!(!place.path("out").exists());
+    place.check(&["mkfs", "-q", "-d", "size=auto", "--from", "tree", "other"]);
+    let between = place.run(&["cp", "-r", "other:/", "image:/x"]);
+    let said = String::from_utf8(between.stderr).unwrap();
+    assert!(said.contains("no space") && !said.contains("all files"), "{said}");
+    for (excluded, expected) in [("none", "needs about 500"), ("more", "needs about 400")] {
+        let options = ["--from", "-", "--exclude", excluded, "out"];
+        let mut command = place.command(&[&MAKE[..], &options].concat());
+        command.stdin(File::open(place.path("tree.tar")).unwrap());
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(said.contains("; the rest of the archive ") && said.contains(expected), "{said}");
+        assert!(!place.path("out").exists());
+    }
 }

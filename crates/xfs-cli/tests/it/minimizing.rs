@@ -177,6 +177,8 @@ fn automatic_size_is_one_that_the_options_allow() {
     // Volumes on stripes have many groups. In a smaller one, no group has room for the log.
     place.check(&["mkfs", "-q", "-d", "size=auto,su=64k,sw=2", "--from", "tree", "out"]);
     assert!(size(&place, "out") > 300 * MIB);
+    let impossible = ["mkfs", "-q", "-d", "size=auto", "-l", "size=3g", "--from", "tree", "none"];
+    place.check_failure(&impossible, 2, "log");
     place.check(&["check", "out"]);
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct Filter {
     excluded: Vec<PathPattern>,
     /// `None` if all files are taken.
     included: Option<Vec<PathPattern>>,
+    /// The directories of which files are copied at all; `None` for all.
+    within: Option<Vec<PathPattern>>,
 }
 
 /// A pattern of paths.
@@ -73,7 +75,7 @@ impl Filter {
         let excluded = excluded.iter().map(|text| PathPattern::parse(text.as_bytes(), "--exclude"));
         let excluded = excluded.collect::<Result<_, _>>()?;
         if included.is_empty() {
-            return Ok(Self { excluded, included: None });
+            return Ok(Self { excluded, ..Self::default() });
         }
         let mut patterns = Vec::new();
         for path in included {
@@ -87,13 +89,20 @@ impl Filter {
                 }
             }
         }
-        Ok(Self { excluded, included: Some(patterns) })
+        Ok(Self { excluded, included: Some(patterns), within: None })
+    }
+
+    /// Leaves out, in addition, everything outside of these directories.
+    pub(crate) fn within(self, directories: &[&str]) -> Result<Self, Failure> {
+        let parse = |path: &&str| PathPattern::parse(format!("/{path}").as_bytes(), "");
+        let within = directories.iter().map(parse).collect::<Result<_, _>>()?;
+        Ok(Self { within: Some(within), ..self })
     }
 
     /// Returns whether the file at `path`, below the top of its source, is copied. A directory is
     /// also copied if a pattern may match something below it.
     pub(crate) fn takes(&self, path: &[u8], is_directory: bool) -> bool {
-        if self.excluded.is_empty() && self.included.is_none() {
+        if self.excluded.is_empty() && self.included.is_none() && self.within.is_none() {
             return true;
         }
         let names: Vec<&[u8]> = names_of(path).collect();
@@ -107,13 +116,14 @@ impl Filter {
         if is_excluded {
             return false;
         }
-        let Some(included) = &self.included else { return true };
-        let mut is_included = false;
-        for pattern in included {
-            is_included |= pattern.reaches(&names, is_directory)
-                || is_directory && pattern.compare(&names) == PathMatch::OnTheWay;
-        }
-        is_included
+        [&self.included, &self.within].into_iter().flatten().all(|included| {
+            let mut is_included = false;
+            for pattern in included {
+                is_included |= pattern.reaches(&names, is_directory)
+                    || is_directory && pattern.compare(&names) == PathMatch::OnTheWay;
+            }
+            is_included
+        })
     }
 
     /// Returns the patterns that no file has matched.

@@ -176,13 +176,19 @@ impl Device {
         self.packed.as_ref().or(self.staged.as_ref()).map(StagedFile::file)
     }
 
+    /// Fails if the volume is written in place, or not at all: `--digest` is for a new file.
+    pub(super) fn check_has_digest(&self) -> Result<(), Failure> {
+        if self.is_staged() {
+            return Ok(());
+        }
+        let shown = names::in_message(self.path.as_os_str().as_bytes());
+        let message = "--digest is for a new file, and this one is written in place or not at all";
+        Err(Failure::usage(message).about(&shown).hint("sha256sum(1) reads devices and files"))
+    }
+
     /// Returns the SHA-256 of the finished image in hexadecimal digits.
     pub(super) fn digest(&self) -> Result<String, Failure> {
-        let Some(image) = self.image() else {
-            let shown = names::in_message(self.path.as_os_str().as_bytes());
-            let failure = Failure::usage("--digest is for a new file").about(&shown);
-            return Err(failure.hint("sha256sum(1) reads a device"));
-        };
+        let image = self.image().expect("the caller has checked that the file is staged");
         let mut context = Context::new(&SHA256);
         let taken = each_chunk(image, |bytes, _| {
             context.update(bytes);

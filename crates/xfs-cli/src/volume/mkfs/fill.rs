@@ -26,6 +26,7 @@ use crate::import::origin::{PipeReading, SourceReading, is_named_pipe, is_standa
 use crate::import::policy::Policy;
 use crate::import::policy::id_tables::IdTables;
 use crate::import::sources::{ImportSources, no_source};
+use crate::import::tables_of_image;
 use crate::import::writer::{ImageWriter, WriterOptions};
 use crate::input::Spool;
 use crate::terminal::console::Console;
@@ -111,7 +112,7 @@ impl Fill {
         arguments: &MkfsArguments,
         standard_input: Option<&Arc<Spool>>,
     ) -> Result<Rc<Policy>, Failure> {
-        let tables = IdTables::open(&arguments.policy, || {
+        let tables = if arguments.policy.passwd_from_image {
             let is_stream = |from: &PathBuf| {
                 is_named_pipe(from) || is_standard_input(from) && standard_input.is_none()
             };
@@ -119,9 +120,13 @@ impl Fill {
                 let message = "--passwd-from-image reads the sources twice, and a pipe only once";
                 return Err(Failure::usage(message).hint("write the archive to a file first"));
             }
-            let (whole, input) = (PipeReading::Whole, standard_input.cloned());
-            Self::open_sources(arguments, whole, input, &Rc::default())
-        })?;
+            tables_of_image(&arguments.policy, |policy| {
+                let (whole, input) = (PipeReading::Whole, standard_input.cloned());
+                Self::open_sources(arguments, whole, input, policy)
+            })?
+        } else {
+            IdTables::of_options(&arguments.policy)?
+        };
         let has_latest = asked_time(arguments)?.is_some();
         Ok(Rc::new(Policy::parse(&arguments.policy, has_latest, &tables)?))
     }

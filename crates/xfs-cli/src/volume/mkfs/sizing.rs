@@ -105,14 +105,19 @@ impl Sizing<'_> {
     /// Returns the first size in bytes, from `bytes` on, of a volume that is possible with the
     /// options.
     pub(super) fn next_possible(&self, bytes: u64) -> Result<u64, Failure> {
-        let mut bytes = bytes;
-        loop {
-            match self.plan(bytes) {
-                Ok(_) => return Ok(bytes),
-                Err(failure) if bytes >= MOST_PLANNED_BYTES => return Err(failure),
-                Err(_) => bytes = (bytes + STEP_BYTES).next_multiple_of(STEP_BYTES),
+        let Err(failure) = self.plan(bytes) else { return Ok(bytes) };
+        let sizes = std::iter::successors(Some(bytes), |last| Some(last * 2));
+        let mut sizes = sizes.skip(1).take_while(|bytes| *bytes <= MOST_PLANNED_BYTES);
+        let high = sizes.find(|bytes| self.plan(*bytes).is_ok()).ok_or(failure)?;
+        let (mut low, mut high) = (high / 2 / STEP_BYTES, high.div_ceil(STEP_BYTES));
+        while high - low > 1 {
+            let middle = low.midpoint(high);
+            match self.plan(middle * STEP_BYTES) {
+                Ok(_) => high = middle,
+                Err(_) => low = middle,
             }
         }
+        Ok(high * STEP_BYTES)
     }
 
     pub(super) fn plan(&self, bytes: u64) -> Result<Plan, Failure> {

@@ -153,7 +153,7 @@ impl<'a> DeviceRequest<'a> {
         })
     }
 
-    fn is_pipe(&self) -> bool {
+    pub(in crate::volume::mkfs) fn is_pipe(&self) -> bool {
         std::fs::metadata(self.path).is_ok_and(|metadata| metadata.file_type().is_fifo())
     }
 
