@@ -22,9 +22,9 @@
 //! - **I2** All slots hold the same checkpoint whenever all their locks are held.
 //! - **I3** A checkpoint has been granted at least the log that writing it takes.
 //! - **I4** A member that is not written (`Disposition`) stays in the list of its slot until the
-//!   checkpoint is written. The slot whose commit changed the disposition notes the change. The
-//!   push applies the notes when it has all slots, so a commit needs no lock but that of its own
-//!   slot.
+//!   checkpoint is written, unless a commit through the same slot frees it for the next member. The
+//!   slot whose commit changed the disposition of another slot's member notes the change. The push
+//!   applies the notes when it has all slots, so a commit needs no lock but that of its own slot.
 //! - **I5** A commit updates a vector in place only if its slot still has the checkpoint in which
 //!   the commit found the item. A commit whose checkpoint was closed meanwhile formats all of its
 //!   items for the next one.
@@ -223,6 +223,7 @@ impl Cil {
             contents.commits += membership.commits;
             contents.items += membership.members.list.len() as u64;
             not_written += membership.members.disposition_notes.len() as u64;
+            not_written += membership.members.free.len() as u64;
             unfolded += membership.unfolded;
         }
         contents.items = contents.items.saturating_sub(not_written);

@@ -30,8 +30,8 @@ pub enum CheckpointEnd {
     /// The checkpoint is durable. The item is in the AIL if it waits to be written to its home
     /// location on disk.
     Durable,
-    /// The item is an intent whose completion is in the same checkpoint: neither was written to the
-    /// log.
+    /// The item is an intent whose completion is in the same checkpoint: neither is written to the
+    /// log. Reported when the completion is committed, or when the checkpoint ends.
     Cancelled,
     /// The log was shut down: the change is lost, and the object in memory must not be trusted.
     Aborted,

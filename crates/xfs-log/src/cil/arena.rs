@@ -84,6 +84,11 @@ impl Arena {
         replaced
     }
 
+    #[cfg(test)]
+    pub(super) const fn chunk_count(&self) -> usize {
+        self.chunks.len()
+    }
+
     /// Returns the bytes of a stored vector, to change them in place.
     pub(super) fn bytes_mut(&mut self, location: VectorLocation) -> &mut [u8] {
         if location.regions == 0 {

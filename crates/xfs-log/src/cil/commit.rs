@@ -6,7 +6,7 @@ use xfs_buffer::Result;
 use xfs_sync::{MutexGuard, Ordering};
 
 use super::{Cil, CilMembership};
-use crate::item::{ItemState, LogItem};
+use crate::item::{CheckpointEnd, ItemState, LogItem};
 use crate::mutant::mutate;
 use crate::ticket::Ticket;
 use crate::vector::Scratch;
@@ -93,9 +93,7 @@ impl Cil {
             scratch.keep();
             return Err(xfs_buffer::Error::Shutdown);
         }
-        order = order.max(membership.clock) + 1;
-        membership.clock = order;
-        membership.commits += 1;
+        let order = membership.begin_commit(order);
         let mut growth = 0;
         for (item, vector) in items.iter().zip(scratch.vectors()) {
             match vector {
@@ -106,7 +104,9 @@ impl Cil {
         let granted = self.grant(&mut membership, growth);
         let pressure = self.fold_size(&mut membership, growth);
         let sequence = membership.checkpoint.sequence;
+        let cancelled = membership.end_commit(items);
         drop(membership);
+        cancelled.for_each(|intent| intent.unpin(CheckpointEnd::Cancelled));
         scratch.keep();
         let pressure = if ticket.spend(order, granted) { pressure } else { Pressure::Overrun };
         Ok(Committed { sequence, pressure })
@@ -145,15 +145,15 @@ impl Cil {
 
     /// Grants log space to the open checkpoint for a commit that adds `growth` bytes. The grant
     /// covers these bytes and the overhead of the records that this slot begins with them. The
-    /// first commit is also granted the fixed overhead that every checkpoint has (I3). Returns the
-    /// number of bytes granted.
+    /// first commit is also granted the fixed overhead that every checkpoint has (I3). Bytes that
+    /// vectors of this slot no longer take are used first. Returns the number of bytes granted.
     ///
     /// Each slot counts the records that its own bytes fill, rounded up. The sum of these counts is
     /// at least the number of records that all bytes together fill. A commit begins no more records
     /// than its own bytes fill, and its ticket has reserved space for these records.
     fn grant(&self, membership: &mut CilMembership, growth: i64) -> u64 {
         let layout = self.parts.writer.layout();
-        let growth = growth.max(0) as u64;
+        let growth = membership.take_spare(growth);
         membership.grown += growth;
         let mut granted = growth;
         if membership.grown > membership.records * u64::from(layout.item_bytes()) {

@@ -73,6 +73,51 @@ impl MemberList {
     }
 }
 
+/// The indices of the members of a list that were freed before the checkpoint was written. They are
+/// few: as many as there were unfinished intents at a time.
+#[derive(Default)]
+pub(super) struct FreeMembers {
+    /// The indices, in ascending order.
+    indices: Vec<u32>,
+    /// The least index that the next member of the commit in progress may take.
+    least: u32,
+}
+
+impl FreeMembers {
+    pub(super) const fn len(&self) -> usize {
+        self.indices.len()
+    }
+
+    /// Lets the next member take any freed index.
+    pub(super) const fn begin_commit(&mut self) {
+        self.least = 0;
+    }
+
+    /// Adds the index of a member that has been freed.
+    pub(super) fn add(&mut self, index: u32) {
+        let at = self.indices.partition_point(|freed| *freed < index);
+        self.indices.insert(at, index);
+    }
+
+    /// Takes the first freed index after all indices that the members of the commit in progress
+    /// have. Returns `None` if there is no such index.
+    pub(super) fn take(&mut self) -> Option<u32> {
+        if self.indices.is_empty() {
+            return None;
+        }
+        let at = self.indices.partition_point(|freed| *freed < self.least);
+        let index = *self.indices.get(at)?;
+        self.indices.remove(at);
+        self.note_added(index);
+        Some(index)
+    }
+
+    /// Records that the commit in progress has added a member with this index.
+    pub(super) const fn note_added(&mut self, index: u32) {
+        self.least = index + 1;
+    }
+}
+
 fn new_chunk() -> Vec<Member> {
     Vec::with_capacity(CHUNK_MEMBERS)
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use super::OpenCheckpoint;
 use super::arena::{Arena, VectorLocation};
-use super::members::MemberList;
+use super::members::{FreeMembers, MemberList};
 use crate::item::{ItemState, LogItem, MemberRef, SharedVector};
 use crate::mutant::{ActiveMutant, mutate};
 use crate::vector::{RegionUpdater, RegionWriter, Vector};
@@ -36,6 +36,9 @@ pub(super) enum Disposition {
     /// The member is an intent that has been finished: neither the intent nor its completion is
     /// written.
     Cancelled,
+    /// The member was such an intent, and has been unpinned. The next member takes its entry and
+    /// its memory.
+    Free,
 }
 
 /// An item's entry in one slot's part of a checkpoint.
@@ -68,8 +71,12 @@ pub(super) struct CilMembership {
     /// Number of bytes that are not yet added to the checkpoint's common count
     /// (`OpenCheckpoint::folded`). The number may be negative.
     pub(super) unfolded: i64,
-    /// Number of bytes that commits through this slot have added to the checkpoint.
+    /// Number of bytes of vectors for which commits through this slot have granted log space to the
+    /// checkpoint.
     pub(super) grown: u64,
+    /// Number of bytes of `grown` that no vector takes: vectors have become shorter, or intents
+    /// were cancelled.
+    spare: u64,
     /// Number of log records whose overhead is covered by the log space that commits through this
     /// slot have granted to the checkpoint.
     pub(super) records: u64,
@@ -79,6 +86,8 @@ pub(super) struct CilMembership {
     pub(super) commits: u64,
     /// The largest order number of a commit through this slot.
     pub(super) clock: u64,
+    /// Number of members that the commit in progress has freed.
+    freed: u32,
     /// Whether the log is shut down. If so, the slot refuses commits, because no push would ever
     /// take new members out of the slot.
     pub(super) closed: bool,
@@ -92,6 +101,7 @@ pub(super) struct Members {
     pub(super) list: MemberList,
     pub(super) arena: Arena,
     pub(super) disposition_notes: Vec<DispositionNote>,
+    pub(super) free: FreeMembers,
 }
 
 impl Members {
@@ -116,10 +126,12 @@ impl CilMembership {
             members: Members::default(),
             unfolded: 0,
             grown: 0,
+            spare: 0,
             records: 0,
             granted: 0,
             commits: 0,
             clock: 0,
+            freed: 0,
             closed: false,
             mutant,
         }
@@ -128,8 +140,40 @@ impl CilMembership {
     /// Takes the members of the slot's checkpoint, and starts the checkpoint `next` in the slot.
     pub(super) fn switch(&mut self, next: &Arc<OpenCheckpoint>) -> Members {
         self.checkpoint = Arc::clone(next);
-        (self.unfolded, self.grown, self.records) = (0, 0, 0);
+        (self.unfolded, self.grown, self.spare, self.records) = (0, 0, 0, 0);
         std::mem::take(&mut self.members)
+    }
+
+    /// Begins a commit through this slot. `order` is the least order number that the commit may
+    /// have. Returns the order number of the commit.
+    pub(super) fn begin_commit(&mut self, order: u64) -> u64 {
+        let order = order.max(self.clock) + 1;
+        self.clock = order;
+        self.commits += 1;
+        self.freed = 0;
+        self.members.free.begin_commit();
+        order
+    }
+
+    /// Returns the number of bytes for which log space must be granted, because a commit adds
+    /// `growth` bytes to the checkpoint. Keeps bytes for later commits if `growth` is negative.
+    pub(super) fn take_spare(&mut self, growth: i64) -> u64 {
+        let added = growth.max(0) as u64;
+        let taken = added.min(self.spare);
+        self.spare = self.spare - taken + growth.min(0).unsigned_abs();
+        added - taken
+    }
+
+    /// Ends a commit of `items`. Returns those intents that the commit has finished and whose
+    /// members it has freed. The caller unpins them when it has unlocked the slot.
+    pub(super) fn end_commit<'a>(
+        &self,
+        items: &'a [Arc<dyn LogItem>],
+    ) -> impl Iterator<Item = &'a dyn LogItem> + use<'a> {
+        let (sequence, slot) = (self.checkpoint.sequence, self.number);
+        let items = if self.freed == 0 { &[] } else { items };
+        let intents = items.iter().filter_map(|item| item.finishes());
+        intents.filter(move |intent| is_freed_by(intent.state(), sequence, slot))
     }
 
     /// Adds an item to the checkpoint, or replaces the item's vector if the item is a member
@@ -151,8 +195,7 @@ impl CilMembership {
         let length = vector.bytes.len() as i64;
         state.set_order(order);
         if state.sequence() != sequence {
-            let location = self.members.arena.store(vector);
-            self.add(StatefulItem { item, state }, order, location, None);
+            self.add_vector(StatefulItem { item, state }, order, vector);
             item.pin();
             state.set_length_bytes(length as u64);
             return length;
@@ -213,6 +256,24 @@ impl CilMembership {
         Arc::clone(vector)
     }
 
+    /// Adds a member for an item to the slot, with the vector of the item. Takes the entry and the
+    /// memory of a freed member, if there is one that comes after all members that this commit has
+    /// added: a push writes the intents of one commit in the order of their entries.
+    fn add_vector(&mut self, item: StatefulItem<'_>, order: u64, vector: Vector<'_>) {
+        let Members { list, arena, free, .. } = &mut self.members;
+        let Some(index) = free.take() else {
+            let location = arena.store(vector);
+            free.note_added(list.len() as u32);
+            return self.add(item, order, location, None);
+        };
+        let member = list.get_mut(index as usize).expect("a freed member is in the list");
+        member.location = arena.replace(member.location, vector);
+        (member.order, member.disposition) = (order, Disposition::Written);
+        member.item = Arc::clone(item.item);
+        let member_ref = MemberRef { slot: self.number, index, is_shared: false };
+        item.state.assign(self.checkpoint.sequence, member_ref);
+    }
+
     /// Adds a member for an item to the slot. The member's vector is at `location` in the arena, or
     /// in `shared` if several slots have committed the item.
     fn add(
@@ -231,9 +292,22 @@ impl CilMembership {
 
     /// Cancels an intent of this checkpoint: neither the intent nor its completion is written.
     /// Returns the number of bytes that the intent would have taken, negated.
+    ///
+    /// The member of an intent that was committed through this slot is freed at once. A chain of a
+    /// million steps has as many intents, and most of them end in the checkpoint in which they
+    /// began.
     fn cancel(&mut self, intent: &dyn LogItem) -> i64 {
         let state = intent.state();
-        self.note(state.member_ref(), Disposition::Cancelled);
+        let member_ref = state.member_ref();
+        if is_freed_by(state, self.checkpoint.sequence, self.number) {
+            let member = self.members.list.get_mut(member_ref.index as usize);
+            let member = member.expect("an intent of this checkpoint refers to its member");
+            member.disposition = Disposition::Free;
+            self.members.free.add(member_ref.index);
+            self.freed += 1;
+        } else {
+            self.note(member_ref, Disposition::Cancelled);
+        }
         -(state.length_bytes() as i64)
     }
 
@@ -244,6 +318,14 @@ impl CilMembership {
             disposition,
         });
     }
+}
+
+/// Whether a commit through `slot` to the checkpoint `sequence` frees the member of the intent with
+/// this state, if the commit finishes the intent. The member of an intent that came through another
+/// slot stays, because only the lock of that slot protects it.
+fn is_freed_by(state: &ItemState, sequence: u64, slot: u32) -> bool {
+    let member_ref = state.member_ref();
+    state.sequence() == sequence && member_ref.slot == slot && !member_ref.is_shared
 }
 
 /// Brings the vector of an item up to date. A build with debug assertions compares the result of

@@ -1,9 +1,11 @@
 use std::sync::Arc;
 
+use xfs_testkit::Prng;
+
 use super::{CHUNK_MEMBERS, MOVED_CHUNKS, MemberListPool};
 use crate::cil::OpenCheckpoint;
-use crate::cil::membership::CilMembership;
-use crate::item::LogItem;
+use crate::cil::membership::{CilMembership, Disposition};
+use crate::item::{CheckpointEnd, LogItem};
 use crate::mutant::ActiveMutant;
 use crate::testing::item::TestItem;
 use crate::vector::Scratch;
@@ -58,4 +60,95 @@ fn returned_chunks_are_reused_and_their_number_is_bounded() {
     assert_eq!(moved.as_ptr(), memory);
     assert!(pool.chunks.lock().is_empty());
     drop((used, moved));
+}
+
+/// Commits items through the slot, as `Cil::commit` does. Returns the indices of their members.
+fn commit(membership: &mut CilMembership, items: &[Arc<TestItem>]) -> Vec<u32> {
+    let items: Vec<_> = items.iter().map(|item| Arc::clone(item) as Arc<dyn LogItem>).collect();
+    let mut scratch = Scratch::take();
+    items.iter().for_each(|item| scratch.format(item.as_ref()));
+    if membership.members.lacks_arena_chunk(2 * scratch.length_bytes()) {
+        membership.members.arena.add(Vec::with_capacity(64 << 10));
+    }
+    let order = membership.begin_commit(0);
+    for (item, vector) in items.iter().zip(scratch.vectors()) {
+        membership.insert(item, vector.unwrap(), order);
+    }
+    membership.end_commit(&items).for_each(|intent| intent.unpin(CheckpointEnd::Cancelled));
+    let started = items.iter().filter(|item| item.finishes().is_none());
+    started.map(|item| item.state().member_ref().index).collect()
+}
+
+#[test]
+fn cancelled_intent_leaves_its_entry_and_its_memory_to_the_next() {
+    let mut membership = membership_of(0);
+    for number in 0..10_000 {
+        let intent = TestItem::new(8 * number);
+        assert_eq!(commit(&mut membership, &[Arc::clone(&intent)]), [0]);
+        commit(&mut membership, &[TestItem::finishing(0, &intent)]);
+        assert!(intent.was_cancelled());
+        assert_eq!(intent.pins(), 0);
+        assert_eq!(Arc::strong_count(&intent), 2);
+    }
+    assert_eq!(membership.members.list.len(), 1);
+    assert_eq!(membership.members.arena.chunk_count(), 1);
+}
+
+#[test]
+fn intents_of_a_commit_stay_in_order_in_the_entries_of_cancelled_ones() {
+    let mut membership = membership_of(0);
+    let intents: Vec<_> = (0..4).map(|number| TestItem::new(8 * number)).collect();
+    assert_eq!(commit(&mut membership, &intents), [0, 1, 2, 3]);
+    let ends = |intent: usize| TestItem::finishing(0, &intents[intent]);
+    assert_eq!(commit(&mut membership, &[ends(3), ends(1)]), []);
+    // The entry that the commit frees comes before the one that it has taken.
+    let items = [TestItem::new(64), ends(0), TestItem::new(72), TestItem::new(80)];
+    assert_eq!(commit(&mut membership, &items), [1, 3, 4]);
+    assert_eq!(commit(&mut membership, &[TestItem::new(88)]), [0]);
+}
+
+/// Opens and finishes intents of random lengths in random commits. Checks after each commit that
+/// the checkpoint would write the open intents, each with its bytes and in order.
+fn check_open_intents(seed: u64) {
+    let mut random = Prng::new(seed);
+    let mut membership = membership_of(0);
+    let mut open: Vec<(u64, Arc<TestItem>)> = Vec::new();
+    let mut most = 0;
+    for number in 0..400_u64 {
+        let mut items = Vec::new();
+        for _ in 0..random.within(1..5) {
+            if !open.is_empty() && random.within(0..2) == 0 {
+                let (_, intent) = open.remove(random.within(0..open.len()));
+                items.push(TestItem::finishing(0, &intent));
+            } else {
+                let length = 128 * random.within(1..9);
+                items.push(TestItem::with_length(8 * (number + 1), length));
+            }
+        }
+        let indices = commit(&mut membership, &items);
+        assert!(indices.is_sorted_by(|left, right| left < right), "seed {seed}: {indices:?}");
+        let started = items.into_iter().filter(|item| item.finishes().is_none());
+        open.extend(started.map(|item| (membership.clock, item)));
+        most = most.max(open.len());
+        let members = &membership.members;
+        let written = |(_, item): &(u64, Arc<TestItem>)| {
+            let index = item.state().member_ref().index as usize;
+            let member = members.list.iter().nth(index).unwrap();
+            (member.order, member.disposition, members.arena.bytes(member.location).to_vec())
+        };
+        let expected = |(order, item): &(u64, Arc<TestItem>)| {
+            let mut scratch = Scratch::take();
+            scratch.format(item.as_ref());
+            let bytes = scratch.vectors().next().unwrap().unwrap().bytes.to_vec();
+            (*order, Disposition::Written, bytes)
+        };
+        assert!(open.iter().map(written).eq(open.iter().map(expected)), "seed {seed}");
+        assert_eq!(members.list.len() - members.free.len(), open.len(), "seed {seed}");
+    }
+    assert!(membership.members.list.len() <= 2 * most + 4, "seed {seed}: more than {most} open");
+}
+
+#[test]
+fn entries_of_cancelled_intents_are_used_again_at_random() {
+    (0..50).for_each(check_open_intents);
 }
