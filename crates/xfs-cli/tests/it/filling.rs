@@ -27,7 +27,7 @@ fn place() -> VolumeDir {
 
 fn tar(place: &VolumeDir, archive: &str, tree: &str) {
     let mut tar = Command::new("tar");
-    tar.args(["-cf", archive, "-C", tree, "."]).current_dir(place.path(""));
+    tar.args(["--sort=name", "-cf", archive, "-C", tree, "."]).current_dir(place.path(""));
     assert!(tar.status().unwrap().success());
 }
 
@@ -79,16 +79,16 @@ fn unknown_owner_and_missing_tables_are_refused() {
     let from =
         |options: &[&'static str]| [&MAKE[..], &["--from", "tree"], options, &["out"]].concat();
     let inside = ["--owner", "nobody-here", "--passwd-from-image"];
-    place.check_failure(&from(&inside), 2, "nobody-here is neither a user of the tables nor");
+    place.check_failure(&from(&inside), 2, "nobody-here is neither a user of the table nor");
     fs::remove_file(place.path("tree/etc/group")).unwrap();
     let inside = ["--owner", "web:staff", "--passwd-from-image"];
-    place.check_failure(&from(&inside), 1, "/etc/group of the image: No such file");
+    place.check_failure(&from(&inside), 1, "/etc/group of the image: no such file");
     // A table that no name needs may be missing.
     place.check(&from(&["--owner", "web:7", "--passwd-from-image"]));
     assert_eq!(owner(&place, "out"), "1234:7");
     fs::remove_file(place.path("out")).unwrap();
     let hidden = ["--owner", "web", "--passwd-from-image", "--exclude", "etc/passwd"];
-    place.check_failure(&from(&hidden), 1, "/etc/passwd of the image: No such file");
+    place.check_failure(&from(&hidden), 1, "/etc/passwd of the image: no such file");
     place.check_failure(&from(&["--owner", "web", "--passwd", "absent"]), 1, "absent: No such");
     place.check_failure(&from(&["--passwd-from-image"]), 2, "--owner");
     let piped = [&MAKE[..], &["--from", "-"], &inside, &["out"]].concat();
@@ -127,7 +127,7 @@ fn tables_of_the_image_follow_the_rules_of_its_layers() {
     };
     for hidden in ["etc/.wh.passwd", ".wh.etc", ".wh..wh..opq", "etc/.wh..wh..opq"] {
         let said = make(layer(&|to| to.file(hidden, b"")), "none");
-        assert!(said.contains("/etc/passwd of the image: No such file"), "{hidden}: {said}");
+        assert!(said.contains("/etc/passwd of the image: no such file"), "{hidden}: {said}");
         assert!(!place.path("none").exists());
     }
     let said = make(layer(&|to| to.file("etc/passwd", b"web:x:2:1::/:\n")), "newer");

@@ -39,6 +39,7 @@ fn filter_takes_what_is_included_and_not_excluded() {
     let filter = Filter {
         excluded: vec![parse("*.o"), parse("keep/tmp/")],
         included: Some(vec![parse("keep"), parse("some/*.c")]),
+        within: None,
     };
     for (path, is_directory, expected) in [
         ("", true, true),
