@@ -70,7 +70,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), Error> {
     cargo.arg("--target-dir").arg(&target).arg("--");
     cargo.arg(format!("-Clink-arg=-Wl,-soname,{SONAME}")).current_dir(root);
     if options.hides_paths {
-        dist::hide_paths(&mut cargo, root);
+        dist::hide_paths(&mut cargo, root)?;
     }
     command::run(&mut cargo)?;
     install(root, &target.join(profile), &prefix)?;

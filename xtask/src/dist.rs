@@ -137,7 +137,7 @@ fn build(root: &Path, options: Options, epoch: String) -> Result<Dist, Error> {
     let built = binary::build(root, options)?;
     let program = folder.join("ferroxfs");
     fs::copy(&built, &program).map_err(Error::file(&program))?;
-    binary::check(&program, options)?;
+    binary::check(&program, root, options)?;
     let package = folder.join(format!("ferroxfs_{VERSION}_{ARCHITECTURE}.deb"));
     let image = folder.join(format!("ferroxfs-{VERSION}-oci.tar"));
     let dist = Dist { program, folder, package, image, epoch };

@@ -93,7 +93,7 @@ fn build(root: &Path, bin: &Path, options: Options) -> Result<PathBuf, Error> {
     maturin.arg("--interpreter").arg(bin.join("python"));
     maturin.env("CARGO_TARGET_DIR", root.join(TARGET).join("build"));
     if options.hides_paths {
-        dist::hide_paths(&mut maturin, root);
+        dist::hide_paths(&mut maturin, root)?;
     }
     command::run(maturin.current_dir(root.join(FOLDER)))?;
     let found = fs::read_dir(&wheels).map_err(Error::file(&wheels))?;

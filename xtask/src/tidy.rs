@@ -53,8 +53,8 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Returns the folder of a package in the metadata of cargo, relative to the workspace, or `None`
-/// for a package outside of `crates`. The folder may have another name than the package.
+/// Returns the folder of a package in the metadata of cargo, relative to the workspace. Returns
+/// `None` for a package outside of `crates`. The folder may have another name than the package.
 fn crate_folder(package: &Value) -> Option<&str> {
     let folder = package["manifest_path"].as_str()?.strip_suffix("/Cargo.toml")?;
     folder.get(folder.rfind("/crates/")? + 1..)

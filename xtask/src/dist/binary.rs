@@ -31,25 +31,56 @@ pub(super) fn build(root: &Path, options: Options) -> Result<PathBuf, Error> {
     let mut cargo = command::cargo();
     cargo.args(["build", "--locked", "--package", "ferroxfs-cli", "--target", TARGET]);
     cargo.args(["--target-dir", "target", "--profile", options.profile()]);
-    let (rust, c) = (remapped("--remap-path-prefix=", root), remapped("-ffile-prefix-map=", root));
+    let [rust, c] = remapped(root)?;
     cargo.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS", rust);
     cargo.env("CFLAGS_x86_64_unknown_linux_musl", c);
     command::run(cargo.current_dir(root))?;
     Ok(root.join("target").join(TARGET).join(options.profile()).join("ferroxfs"))
 }
 
-/// Returns compiler options that replace the paths of this machine's folders in the binary by fixed
-/// names. Each option begins with `flag`.
-fn remapped(flag: &str, root: &Path) -> String {
+/// Returns the paths of this machine's folders that compilers would write into what they make, each
+/// with the fixed name that replaces it. The sources of the standard library have the name that
+/// they have where the toolchain comes without its sources.
+fn replaced(root: &Path) -> Result<[(String, String); 3], Error> {
     let home = std::env::var("HOME").unwrap_or_default();
     let cargo = std::env::var("CARGO_HOME").unwrap_or_else(|_| format!("{home}/.cargo"));
-    format!("{flag}{cargo}=/cargo {flag}{}=/ferroxfs", root.display())
+    let sysroot = command::output(Command::new("rustc").args(["--print", "sysroot"]))?;
+    let version = command::output(Command::new("rustc").args(["--verbose", "--version"]))?;
+    let commit = version.lines().find_map(|line| line.strip_prefix("commit-hash: "));
+    let commit = commit.ok_or_else(|| Error::Dist("rustc names no commit".to_owned()))?;
+    Ok([
+        (cargo, "/cargo".to_owned()),
+        (root.display().to_string(), "/ferroxfs".to_owned()),
+        (format!("{}/lib/rustlib/src/rust", sysroot.trim()), format!("/rustc/{commit}")),
+    ])
+}
+
+/// Returns the options of the compilers of Rust and C that replace these paths.
+fn remapped(root: &Path) -> Result<[String; 2], Error> {
+    let replaced = replaced(root)?;
+    Ok(["--remap-path-prefix=", "-ffile-prefix-map="].map(|flag| {
+        let options = replaced.iter().map(|(path, name)| format!("{flag}{path}={name}"));
+        options.collect::<Vec<_>>().join(" ")
+    }))
 }
 
 /// Lets a build for this machine write no path of this machine into what it makes.
-pub(crate) fn hide_paths(command: &mut Command, root: &Path) {
-    command.env("RUSTFLAGS", remapped("--remap-path-prefix=", root));
-    command.env("CFLAGS", remapped("-ffile-prefix-map=", root));
+pub(crate) fn hide_paths(command: &mut Command, root: &Path) -> Result<(), Error> {
+    let [rust, c] = remapped(root)?;
+    command.env("RUSTFLAGS", rust).env("CFLAGS", c);
+    Ok(())
+}
+
+/// Checks that a program or library has no path of this machine.
+pub(super) fn check_paths(program: &Path, root: &Path) -> Result<(), Error> {
+    for (path, _) in replaced(root)? {
+        let mut grep = Command::new("grep");
+        grep.args(["--quiet", "--text", "--fixed-strings", "-e", &format!("{path}/")]).arg(program);
+        if command::whole_output(&mut grep)?.status.code() != Some(1) {
+            return Err(Error::Dist(format!("{}: names a file in {path}", program.display())));
+        }
+    }
+    Ok(())
 }
 
 /// Adds the target's standard library to the toolchain that runs xtask.
@@ -75,8 +106,9 @@ fn install_compiler() -> Result<(), Error> {
     packages::apt_get_install(&[package])
 }
 
-/// Checks that the binary is static, stripped and not too large.
-pub(super) fn check(program: &Path, options: Options) -> Result<(), Error> {
+/// Checks that the binary is static, stripped, not too large, and without paths of this machine.
+pub(super) fn check(program: &Path, root: &Path, options: Options) -> Result<(), Error> {
+    check_paths(program, root)?;
     let mut readelf = Command::new("readelf");
     let printed = command::output(readelf.args(["--wide", "--headers", "--dynamic"]).arg(program))?;
     for (mark, fault) in FAULTS {
@@ -108,7 +140,27 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use super::LARGEST_KIB;
+    use super::{LARGEST_KIB, check_paths, remapped};
+
+    #[test]
+    fn program_with_a_path_of_this_machine_is_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let program = place.path().join("program");
+        let root = Path::new("/somewhere/ferroxfs");
+        fs::write(&program, b"\0/rustc/0/library/std/src/io.rs\0/ferroxfs/crates/\0").unwrap();
+        check_paths(&program, root).unwrap();
+        fs::write(&program, b"\0/somewhere/ferroxfs/crates/xfs-log/src/lib.rs\0").unwrap();
+        let error = check_paths(&program, root).unwrap_err().to_string();
+        assert!(error.ends_with("program: names a file in /somewhere/ferroxfs"), "{error}");
+    }
+
+    #[test]
+    fn options_of_both_compilers_name_the_checkout() {
+        let [rust, c] = remapped(Path::new("/somewhere")).unwrap();
+        assert!(rust.contains("--remap-path-prefix=/somewhere=/ferroxfs"), "{rust}");
+        assert!(rust.contains("/lib/rustlib/src/rust=/rustc/"), "{rust}");
+        assert!(c.contains("-ffile-prefix-map=/somewhere=/ferroxfs"), "{c}");
+    }
 
     #[test]
     fn bound_is_the_one_that_the_documents_state() {

@@ -65,7 +65,8 @@ cat /usr/share/doc/ferroxfs/examples/fstab >> /etc/fstab
 mount /mnt/disk
 test \"$(findmnt --noheadings --output FSTYPE /mnt/disk)\" = fuse.ferroxfs
 echo kept > /mnt/disk/file
-umount /mnt/disk
+# umount(8) of FUSE returns before the image is closed.
+ferroxfs umount /mnt/disk
 ! findmnt /mnt/disk
 test \"$(ferroxfs cat /srv/disk.img:/file)\" = kept
 end
@@ -90,7 +91,7 @@ test "$answer" = 80000018000000010000000100000000000000000000000000000000
 systemctl start ferroxfs-scan@srv-disk.img.service ferroxfs-scan@srv-disk.img.timer
 test -n "$(find /var/lib/ferroxfs/ -name '*.parquet')"
 systemctl is-active ferroxfs-nfs@srv-disk.img.service ferroxfs-scan@srv-disk.img.timer
-echo passed > /root/result
+echo passed > /opt/result
 "#;
 
 /// The unit that runs the script, and ends the Debian after it.
@@ -101,9 +102,9 @@ SuccessAction=poweroff
 FailureAction=poweroff
 [Service]
 Type=oneshot
-ExecStart=/bin/bash /root/trial.sh
-StandardOutput=file:/root/trial.log
-StandardError=file:/root/trial.log
+ExecStart=/bin/bash /opt/trial.sh
+StandardOutput=file:/opt/trial.log
+StandardError=file:/opt/trial.log
 ";
 
 /// A minimal Debian in a folder.
@@ -191,8 +192,8 @@ impl Debian {
 
     /// Starts the Debian as a container of systemd and uses the units of the package there.
     fn boot(&self) -> Result<(), Error> {
-        let home = self.root.join("root");
-        write(&home.join("trial.sh"), SERVICES)?;
+        let folder = self.root.join("opt");
+        write(&folder.join("trial.sh"), SERVICES)?;
         write(&self.root.join("etc/systemd/system/trial.service"), TRIAL)?;
         self.shell("systemctl add-wants multi-user.target trial.service")?;
         let mut nspawn = Command::new("timeout");
@@ -200,10 +201,10 @@ impl Debian {
         nspawn.args(["--keep-unit", "--private-network", "--bind=/dev/fuse", "--boot"]);
         nspawn.arg("--directory").arg(&self.root).stdin(Stdio::null());
         let booted = command::whole_output(&mut nspawn)?;
-        if home.join("result").exists() {
+        if folder.join("result").exists() {
             return Ok(());
         }
-        let log = fs::read(home.join("trial.log")).unwrap_or(booted.stdout);
+        let log = fs::read(folder.join("trial.log")).unwrap_or(booted.stdout);
         print!("{}", String::from_utf8_lossy(&log));
         Err(Error::Dist(format!("the units of the package do not work: {}", booted.status)))
     }

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use super::archive::{Archive, gzip};
 use super::materials::{self, Materials, Product};
-use super::{Dist, Options, VERSION, licences, write};
+use super::{Dist, Options, VERSION, binary, licences, write};
 use crate::c;
 use crate::command;
 use crate::error::Error;
@@ -37,6 +37,9 @@ fn c_library(root: &Path, dist: &Dist, options: Options) -> Result<PathBuf, Erro
     let fixed = prefix.join("lib/libferroxfs.a");
     let mut strip = Command::new("strip");
     command::run(strip.args(["--strip-debug", "--enable-deterministic-archives"]).arg(&fixed))?;
+    for library in [&shared, &fixed] {
+        binary::check_paths(library, root)?;
+    }
     let materials = materials::of(
         &Product {
             name: "libferroxfs",

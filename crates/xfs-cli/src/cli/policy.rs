@@ -27,8 +27,8 @@ pub(crate) struct PolicyOptions {
     /// Look up the group of --owner in FILE, in the format of /etc/group
     #[arg(long, value_name = "FILE", requires = "owner")]
     pub(crate) group: Option<PathBuf>,
-    /// Look up the names of --owner in /etc/passwd and /etc/group of the sources. They are read
-    /// twice, so they must not come from a pipe
+    /// Look up the names of --owner in /etc/passwd and /etc/group that the image will have. The
+    /// sources are read once more, so they must not come from a pipe
     #[arg(long, requires = "owner", conflicts_with_all = ["passwd", "group"])]
     pub(crate) passwd_from_image: bool,
     /// Change the ids of users and groups from FROM to TO, for COUNT ids that follow each other; in

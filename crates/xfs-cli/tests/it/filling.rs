@@ -219,7 +219,7 @@ fn image_is_written_to_a_named_pipe() {
     let with_log = ["mkfs", "-d", "size=300m", "-l", "logdev=log,size=64m,file", "pipe"];
     place.check_failure(&with_log, 2, "a named pipe cannot hold a volume with a log");
     assert!(!place.path("log").exists());
-    // Nobody reads: one signal ends the wait.
+    // Without a reader, one signal ends the wait.
     let mut waiting = place.command(&["mkfs", "-q", "-d", "size=300m", "pipe"]).spawn().unwrap();
     std::thread::sleep(std::time::Duration::from_secs(1));
     let process = rustix::process::Pid::from_child(&waiting);

@@ -90,7 +90,8 @@ impl ClosedCheckpoint {
 
 impl Member {
     /// Unpins the member's item, because the checkpoint has ended as `end` says. Does nothing if
-    /// the pin belongs to another member of the same item, or was removed when the member was freed.
+    /// the pin belongs to another member of the same item, or was removed when the member was
+    /// freed.
     pub(super) fn unpin(&self, end: CheckpointEnd) {
         match (self.disposition, end) {
             (Disposition::Superseded | Disposition::Free, _) => {}

@@ -1,5 +1,5 @@
-//! What the options of a new volume ask for, in addition to its geometry: lengths, the time, the UUID
-//! and the inode generations. And failures about options.
+//! The values that the options of a new volume ask for, in addition to its geometry: lengths, the
+//! time, the UUID and the inode generations. And failures about options.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
