@@ -101,8 +101,8 @@ impl HostSource {
         Self::open_numbered(path, follows, &Numbers::default())
     }
 
-    /// Works as [`open`](Self::open), but shares `numbers` with other sources, so that a file has
-    /// the same number in all of them.
+    /// Works as [`open`](Self::open), but shares `numbers` with other sources, so that a file with
+    /// several names has the same number in all of them.
     pub(crate) fn open_numbered(
         path: &Path,
         follows: bool,
