@@ -34,7 +34,32 @@ type FileIdentity = (u64, u64);
 /// Numbers that stand for the inode numbers of files on several devices. No two files get the same
 /// number.
 #[derive(Clone, Default)]
-pub(crate) struct Numbers(Rc<RefCell<HashMap<FileIdentity, u64>>>);
+pub(crate) struct Numbers(Rc<RefCell<GivenNumbers>>);
+
+#[derive(Default)]
+struct GivenNumbers {
+    last: u64,
+    /// The numbers of files that have several names. Only these files are met again, and most files
+    /// have one name: a tree of millions of files needs no memory for them.
+    linked: HashMap<FileIdentity, u64>,
+}
+
+impl Numbers {
+    /// Returns the number of the file with this metadata: a new one, unless the file has several
+    /// names and has a number already.
+    fn number(&self, metadata: &Metadata) -> u64 {
+        let GivenNumbers { last, linked } = &mut *self.0.borrow_mut();
+        let mut new = || {
+            *last += 1;
+            *last
+        };
+        match metadata.nlink() {
+            0 | 1 => new(),
+            _ if metadata.is_dir() => new(),
+            _ => *linked.entry(identity(metadata)).or_insert_with(new),
+        }
+    }
+}
 
 /// A file of the host, as a source of an import.
 pub(crate) struct HostSource {
@@ -76,8 +101,8 @@ impl HostSource {
         Self::open_numbered(path, follows, &Numbers::default())
     }
 
-    /// Works as [`open`](Self::open), but shares `numbers` with other sources, so that a file has
-    /// the same number in all of them.
+    /// Works as [`open`](Self::open), but shares `numbers` with other sources, so that a file with
+    /// several names has the same number in all of them.
     pub(crate) fn open_numbered(
         path: &Path,
         follows: bool,
@@ -137,11 +162,7 @@ impl HostSource {
     ) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::host(path.as_os_str(), &error);
         let file = metadata.is_file().then(|| File::open(&path)).transpose().map_err(failed)?;
-        let number = {
-            let mut numbers = numbers.0.borrow_mut();
-            let next = numbers.len() as u64 + 1;
-            *numbers.entry(identity(&metadata)).or_insert(next)
-        };
+        let number = numbers.number(&metadata);
         let length = true_length(&metadata, file.as_ref());
         Ok(Self { path, metadata, number, file, length, numbers, omission })
     }
