@@ -7,7 +7,7 @@
 //! ```text
 //!   image A ──> scan (its threads) ──> batches ──┐
 //!                                                ├──> merge ──> compare ──> DiffWriter
-//!   scan B (Parquet) ──> its thread ──> batches ─┘
+//!   scan B (Parquet) ─────────────────> batches ─┘
 //! ```
 //!
 //! # Invariants
@@ -214,7 +214,7 @@ pub enum DiffError {
         /// UUID of the second state.
         b: Uuid,
     },
-    /// A thread for one of the two states could not be started.
+    /// A thread for the scan of an image could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] std::io::Error),
 }

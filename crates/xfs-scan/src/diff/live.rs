@@ -1,5 +1,5 @@
-//! Batches of rows for one of the two compared states. They come from the scan of an image, or from
-//! the Parquet file of an earlier scan. Both run in threads of their own.
+//! Batches of rows for one of the two compared states. They come from the scan of an image, which
+//! runs in threads of its own, or from the Parquet file of an earlier scan.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
@@ -26,15 +26,11 @@ pub(super) enum LiveScan<'a> {
         scanner: Option<ScopedJoinHandle<'a, Result<(), ScanError>>>,
     },
     #[cfg(feature = "parquet")]
-    Scan {
-        batches: Receiver<Result<EntryBatch, DiffError>>,
-        /// The thread that reads the file. `None` after it was joined.
-        reader: Option<ScopedJoinHandle<'a, ()>>,
-    },
+    Scan(Box<ScanRows>),
 }
 
 impl<'a> LiveScan<'a> {
-    /// Starts to read the rows of a state, in threads of `scope`.
+    /// Starts to read the rows of a state. An image is scanned by a thread of `scope`.
     pub(super) fn start<'e: 'a>(
         scope: &'a Scope<'a, 'e>,
         state: State,
@@ -46,8 +42,8 @@ impl<'a> LiveScan<'a> {
             DiffInput::Image(source) => source,
             #[cfg(feature = "parquet")]
             DiffInput::Scan(file) => {
-                let rows = file.rows().map_err(|error| file_error(state, error))?;
-                return Self::start_reader(scope, rows.of_state(state));
+                let error = |error| file_error(state, error);
+                return Ok(Self::Scan(Box::new(file.rows().map_err(error)?.of_state(state))));
             }
         };
         #[cfg(not(feature = "parquet"))]
@@ -68,25 +64,6 @@ impl<'a> LiveScan<'a> {
         Ok(Self::Image { batches, scanner: Some(scanner) })
     }
 
-    #[cfg(feature = "parquet")]
-    fn start_reader<'e: 'a>(
-        scope: &'a Scope<'a, 'e>,
-        mut rows: ScanRows,
-    ) -> Result<Self, DiffError> {
-        let (sender, batches) = sync_channel(WAITING_BATCHES);
-        let read = move || {
-            while let Some(batch) = rows.next_batch().transpose() {
-                let is_last = batch.is_err();
-                // The merge has ended early if it takes no more.
-                if sender.send(batch).is_err() || is_last {
-                    break;
-                }
-            }
-        };
-        let reader = Builder::new().spawn_scoped(scope, read).map_err(DiffError::Thread)?;
-        Ok(Self::Scan { batches, reader: Some(reader) })
-    }
-
     /// Returns the next batch; `None` at the end.
     pub(super) fn next_batch(&mut self) -> Result<Option<EntryBatch>, DiffError> {
         match self {
@@ -100,13 +77,7 @@ impl<'a> LiveScan<'a> {
                 },
             },
             #[cfg(feature = "parquet")]
-            Self::Scan { batches, reader } => match batches.recv() {
-                Ok(batch) => batch.map(Some),
-                Err(_) => match reader.take().map(ScopedJoinHandle::join) {
-                    None | Some(Ok(())) => Ok(None),
-                    Some(Err(_)) => Err(ScanError::WorkerLost.into()),
-                },
-            },
+            Self::Scan(rows) => rows.next_batch(),
         }
     }
 }
