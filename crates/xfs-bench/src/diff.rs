@@ -84,14 +84,14 @@ fn succeed(name: &str, command: &mut Command) -> Result<(), BenchError> {
 
 /// Changes this many files below `root`, spread over all of them.
 fn change(root: &Path, count: usize) -> Result<(), BenchError> {
-    let mut total = 0;
+    let mut total = 0_usize;
     walk(root, &mut |_| total += 1)?;
     let step = (total / count.max(1)).max(1);
     // Only the chosen paths are kept: a child process begins with the peak of memory of this one,
     // which is measured.
-    let (mut chosen, mut number) = (Vec::new(), 0);
+    let (mut chosen, mut number) = (Vec::new(), 0_usize);
     walk(root, &mut |path| {
-        if number % step == 0 && chosen.len() < count {
+        if number.is_multiple_of(step) && chosen.len() < count {
             chosen.push(path.to_owned());
         }
         number += 1;
