@@ -7,7 +7,6 @@ use ferroxfs::{Error, OpenError, PosixError};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::{Py, PyAny, PyAnyMethods, PyErr, PyResult, Python};
 use pyo3::sync::PyOnceLock;
-use xfs_scan::ScanError;
 
 /// The reason why a call has failed.
 #[derive(Debug)]
@@ -16,7 +15,6 @@ pub(crate) enum Failure {
     Open(OpenError),
     Host(io::Error),
     Check(CheckError),
-    Scan(ScanError),
     /// An argument that the call does not take: a `ValueError`.
     Value(String),
     /// The volume or the file is closed: a `ValueError`, as for a file of Python.
@@ -111,7 +109,6 @@ impl Failure {
                 plain("", libc::EBUSY, error.to_string())
             }
             Self::Check(error) => plain("UnsupportedError", libc::EOPNOTSUPP, error.to_string()),
-            Self::Scan(error) => plain("", libc::EIO, error.to_string()),
             Self::Occupied(contents) => {
                 let message = format!("contains {contents}; pass force=True to overwrite it");
                 plain("", libc::EEXIST, message)

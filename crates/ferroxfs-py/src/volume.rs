@@ -29,12 +29,15 @@ type StatTuple =
 /// A name of a directory: the name, the inode number, and the type bits of its mode if known.
 type EntryTuple = (Vec<u8>, u64, Option<u16>);
 
+/// An open file that belongs to a volume but does not keep it open.
+type WeakFile = Weak<RwLock<Option<ferroxfs::File>, Object>>;
+
 /// An open volume. Any number of threads may use it.
 #[pyclass(frozen, module = "ferroxfs._native", weakref)]
 pub(crate) struct Volume {
     volume: RwLock<Option<ferroxfs::Volume>, Object>,
     /// The open files, which closing the volume closes, too.
-    files: Mutex<Vec<Weak<RwLock<Option<ferroxfs::File>, Object>>>, Object>,
+    files: Mutex<Vec<WeakFile>, Object>,
     /// Whether the device is a Python object, whose requests need the GIL.
     needs_gil: bool,
     is_writable: bool,

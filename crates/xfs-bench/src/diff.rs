@@ -84,22 +84,39 @@ fn succeed(name: &str, command: &mut Command) -> Result<(), BenchError> {
 
 /// Changes this many files below `root`, spread over all of them.
 fn change(root: &Path, count: usize) -> Result<(), BenchError> {
-    let mut paths = Vec::new();
+    let mut total = 0_usize;
+    walk(root, &mut |_| total += 1)?;
+    let step = (total / count.max(1)).max(1);
+    // Only the chosen paths are kept: a child process begins with the peak of memory of this one,
+    // which is measured.
+    let (mut chosen, mut number) = (Vec::new(), 0_usize);
+    walk(root, &mut |path| {
+        if number.is_multiple_of(step) && chosen.len() < count {
+            chosen.push(path.to_owned());
+        }
+        number += 1;
+    })?;
+    for (index, path) in chosen.iter().enumerate() {
+        change_file(path, index).map_err(BenchError::file(path))?;
+    }
+    Ok(())
+}
+
+/// Calls `visit` with each file below `root` that is no directory, always in the same order.
+fn walk(root: &Path, visit: &mut dyn FnMut(&Path)) -> Result<(), BenchError> {
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).map_err(BenchError::file(&folder))? {
-            let entry = entry.map_err(BenchError::file(&folder))?;
+        let entries = fs::read_dir(&folder).map_err(BenchError::file(&folder))?;
+        let entries: Result<Vec<_>, _> = entries.collect();
+        let mut entries = entries.map_err(BenchError::file(&folder))?;
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
             let path = entry.path();
             match entry.file_type().map_err(BenchError::file(&path))?.is_dir() {
                 true => folders.push(path),
-                false => paths.push(path),
+                false => visit(&path),
             }
         }
-    }
-    paths.sort();
-    let step = (paths.len() / count.max(1)).max(1);
-    for (index, path) in paths.iter().step_by(step).take(count).enumerate() {
-        change_file(path, index).map_err(BenchError::file(path))?;
     }
     Ok(())
 }

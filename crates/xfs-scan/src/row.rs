@@ -43,6 +43,7 @@ impl Moment {
     }
 
     /// The latest time. It stands for a time that Arrow cannot hold.
+    #[cfg(feature = "parquet")]
     pub(crate) const MAX: Self = Self(u64::MAX);
 
     /// Returns the nanoseconds since 1970 as a sign (`true` if negative) and a magnitude.

@@ -5,10 +5,11 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, TimestampNanosecondType, UInt32Type, UInt64Type};
-use arrow_array::{Array, ListArray, PrimitiveArray, RecordBatch};
+use arrow_array::{Array, BinaryArray, ListArray, PrimitiveArray, RecordBatch, StringArray};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::errors::ParquetError;
@@ -258,8 +259,69 @@ struct Columns<'a> {
     narrow: [&'a [u32]; 7],
     mtime: &'a PrimitiveArray<TimestampNanosecondType>,
     ctime: &'a PrimitiveArray<TimestampNanosecondType>,
-    lists: [&'a ListArray; 4],
-    xattrs: Option<[&'a ListArray; 2]>,
+    paths: Texts<'a>,
+    parents: Numbers<'a, UInt64Type>,
+    generations: Numbers<'a, UInt32Type>,
+    xattrs: Option<Texts<'a>>,
+}
+
+/// A list of strings for each row: first those that are UTF-8, then those that are not. The items
+/// of all rows are one array, which is read without a copy.
+struct Texts<'a> {
+    text_lists: &'a ListArray,
+    texts: &'a StringArray,
+    other_lists: &'a ListArray,
+    others: &'a BinaryArray,
+}
+
+impl<'a> Texts<'a> {
+    fn of(batch: &'a RecordBatch, name: &str) -> Result<Self, ScanFileError> {
+        let other_name = format!("{name}_bytes");
+        let (text_lists, other_lists) = (list(batch, name)?, list(batch, &other_name)?);
+        let texts = text_lists.values().as_string_opt::<i32>().ok_or_else(|| wrong_type(name))?;
+        let others = other_lists.values().as_binary_opt::<i32>();
+        let others = others.ok_or_else(|| wrong_type(&other_name))?;
+        Ok(Self { text_lists, texts, other_lists, others })
+    }
+
+    /// Returns the strings of the row `at`.
+    fn row(&self, at: usize) -> impl Iterator<Item = &'a [u8]> + Clone {
+        let (texts, others) = (self.texts, self.others);
+        let is_text = move |item: &usize| !texts.is_null(*item);
+        let is_other = move |item: &usize| !others.is_null(*item);
+        let first = items(self.text_lists, at).filter(is_text);
+        let rest = items(self.other_lists, at).filter(is_other);
+        let first = first.map(move |item| texts.value(item).as_bytes());
+        first.chain(rest.map(move |item| others.value(item)))
+    }
+}
+
+/// A list of numbers for each row.
+struct Numbers<'a, T: ArrowPrimitiveType> {
+    lists: &'a ListArray,
+    values: &'a [T::Native],
+}
+
+impl<'a, T: ArrowPrimitiveType> Numbers<'a, T> {
+    fn of(batch: &'a RecordBatch, name: &str) -> Result<Self, ScanFileError> {
+        let lists = list(batch, name)?;
+        let values = lists.values().as_primitive_opt::<T>().ok_or_else(|| wrong_type(name))?;
+        Ok(Self { lists, values: values.values() })
+    }
+
+    /// Returns the numbers of the row `at`.
+    fn row(&self, at: usize) -> &'a [T::Native] {
+        self.values.get(items(self.lists, at)).unwrap_or_default()
+    }
+}
+
+/// Returns the items of the row `at` in the array of all items.
+fn items(lists: &ListArray, at: usize) -> Range<usize> {
+    let offset = |at: usize| lists.value_offsets().get(at).and_then(|it| usize::try_from(*it).ok());
+    match (offset(at), offset(at + 1)) {
+        (Some(start), Some(end)) if !lists.is_null(at) => start..end,
+        _ => 0..0,
+    }
 }
 
 fn wrong_type(name: &str) -> ScanFileError {
@@ -302,16 +364,10 @@ impl<'a> Columns<'a> {
             ],
             mtime: time("mtime")?,
             ctime: time("ctime")?,
-            lists: [
-                list(batch, "paths")?,
-                list(batch, "paths_bytes")?,
-                list(batch, "parents")?,
-                list(batch, "parent_generations")?,
-            ],
-            xattrs: match has_xattrs {
-                true => Some([list(batch, "xattrs")?, list(batch, "xattrs_bytes")?]),
-                false => None,
-            },
+            paths: Texts::of(batch, "paths")?,
+            parents: Numbers::of(batch, "parents")?,
+            generations: Numbers::of(batch, "parent_generations")?,
+            xattrs: has_xattrs.then(|| Texts::of(batch, "xattrs")).transpose()?,
         })
     }
 
@@ -342,69 +398,31 @@ impl<'a> Columns<'a> {
     }
 
     fn entries(&self, count: usize) -> Result<EntryBatch, ScanFileError> {
-        let [paths, paths_bytes, parents, generations] = self.lists;
         let mut entries = EntryBatch::new(self.xattrs.is_some());
+        let mut parents = Vec::new();
         for at in 0..count {
             let row = self.row(at).ok_or_else(|| {
                 ScanFileError::Refused(format!("row {at} of a batch of the scan is invalid"))
             })?;
-            let texts = strings(paths, paths_bytes, at)?;
-            let numbers = values::<UInt64Type>(parents, at, "parents")?;
-            let generations = values::<UInt32Type>(generations, at, "parent_generations")?;
-            if texts.len() != numbers.len() || texts.len() != generations.len() {
+            let paths = self.paths.row(at);
+            let (numbers, generations) = (self.parents.row(at), self.generations.row(at));
+            let count = paths.clone().count();
+            if count != numbers.len() || count != generations.len() {
                 return Err(ScanFileError::Refused(format!(
                     "inode {} has paths without parents; a scan with --damaged cannot be compared",
                     row.ino
                 )));
             }
-            let parents: Vec<_> = numbers
-                .iter()
-                .zip(&generations)
-                .map(|(&ino, &generation)| ParentDirectory { ino, generation })
-                .collect();
-            let xattrs = match self.xattrs {
-                Some([xattrs, xattrs_bytes]) => strings(xattrs, xattrs_bytes, at)?,
-                None => Vec::new(),
-            };
-            let xattrs = xattrs.iter().map(Vec::as_slice);
-            entries.push(row, texts.iter().map(Vec::as_slice), &parents, xattrs);
+            let pairs = numbers.iter().zip(generations);
+            parents.clear();
+            parents.extend(pairs.map(|(&ino, &generation)| ParentDirectory { ino, generation }));
+            match &self.xattrs {
+                Some(xattrs) => entries.push(row, paths, &parents, xattrs.row(at)),
+                None => entries.push(row, paths, &parents, std::iter::empty()),
+            }
         }
         Ok(entries)
     }
-}
-
-/// Returns the strings of the row `at`: first those that are UTF-8 (`texts`), then those that are
-/// not (`others`).
-fn strings(
-    texts: &ListArray,
-    others: &ListArray,
-    at: usize,
-) -> Result<Vec<Vec<u8>>, ScanFileError> {
-    let mut all = Vec::new();
-    if !texts.is_null(at) {
-        let list = texts.value(at);
-        let list = list.as_string_opt::<i32>().ok_or_else(|| wrong_type("paths or xattrs"))?;
-        all.extend(list.iter().flatten().map(|text| text.as_bytes().to_vec()));
-    }
-    if !others.is_null(at) {
-        let list = others.value(at);
-        let list = list.as_binary_opt::<i32>().ok_or_else(|| wrong_type("paths_bytes"))?;
-        all.extend(list.iter().flatten().map(<[u8]>::to_vec));
-    }
-    Ok(all)
-}
-
-fn values<T: ArrowPrimitiveType>(
-    lists: &ListArray,
-    at: usize,
-    name: &str,
-) -> Result<Vec<T::Native>, ScanFileError> {
-    if lists.is_null(at) {
-        return Ok(Vec::new());
-    }
-    let list = lists.value(at);
-    let list = list.as_primitive_opt::<T>().ok_or_else(|| wrong_type(name))?;
-    Ok(list.values().to_vec())
 }
 
 /// Converts a device number in the form of `st_rdev` to that of XFS.
