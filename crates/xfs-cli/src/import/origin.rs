@@ -252,7 +252,7 @@ impl ImportOrigin {
             Self::Archive(archive, options, gauge) => {
                 writer.cross_kinds();
                 Unpacker::new(directory, writer, options.keep_directory_symlink)
-                    .from_stream(gauge.is_none())
+                    .with_stream(gauge.is_none())
                     .fill(*archive)
             }
             Self::Container(image, options) => {

@@ -79,7 +79,7 @@ impl<'a, 'b> Unpacker<'a, 'b> {
     }
 
     /// Lets a failure for lack of space say how much the rest of the archive needs.
-    pub(super) fn from_stream(self, is_stream: bool) -> Self {
+    pub(super) fn with_stream(self, is_stream: bool) -> Self {
         Self { is_stream, ..self }
     }
 

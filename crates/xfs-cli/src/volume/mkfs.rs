@@ -124,14 +124,7 @@ fn open_sized(
     let request = |path, size, grows| DeviceRequest::new(path, &arguments, bytes(size), grows);
     let mut data = request(&data_path, options.data.size, options.data.file)?;
     data.is_exact = chosen.is_some();
-    data.placement = match (
-        global.partition.clone(),
-        DiskPlan::parse(&arguments.whole_disk, asked_time(&arguments)?)?,
-    ) {
-        (Some(choice), _) => Placement::Partition(choice),
-        (None, Some(disk)) => Placement::NewDisk(disk),
-        (None, None) => Placement::Whole,
-    };
+    data.placement = placement(&arguments, global)?;
     data.is_filled = !arguments.from.is_empty();
     data.format = Packaging::parse(&arguments.whole_disk)?;
     let log = log_path.map(|path| request(path, options.log.size, options.log.file));
@@ -173,6 +166,16 @@ fn open_sized(
     let realtime = realtime.map(|realtime| realtime.open(&arguments)).transpose()?;
     let (global, time) = (global.clone(), identity.time);
     Ok(Mkfs { arguments, plan, time, data, log, realtime, fill, global, chosen })
+}
+
+/// Returns the part of the device that the volume takes.
+fn placement(arguments: &MkfsArguments, global: &GlobalOptions) -> Result<Placement, Failure> {
+    let disk = DiskPlan::parse(&arguments.whole_disk, asked_time(arguments)?)?;
+    Ok(match (global.partition.clone(), disk) {
+        (Some(choice), _) => Placement::Partition(choice),
+        (None, Some(disk)) => Placement::NewDisk(disk),
+        (None, None) => Placement::Whole,
+    })
 }
 
 /// Returns the failure of a command line that names no file or device for the volume.
