@@ -223,7 +223,7 @@ fn image_is_written_to_a_named_pipe() {
     let mut waiting = place.command(&["mkfs", "-q", "-d", "size=300m", "pipe"]).spawn().unwrap();
     std::thread::sleep(std::time::Duration::from_secs(1));
     let process = rustix::process::Pid::from_child(&waiting);
-    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
     assert!(!waiting.wait().unwrap().success());
 }
 

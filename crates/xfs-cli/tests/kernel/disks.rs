@@ -64,7 +64,7 @@ fn text(command: &mut Command) -> String {
 }
 
 /// Skips the trial on a machine without these programs.
-fn need(programs: &[&str]) -> Result<(), TrialError> {
+pub(crate) fn need(programs: &[&str]) -> Result<(), TrialError> {
     for program in programs {
         let mut found = Command::new(program);
         found.arg("--help").stdout(Stdio::null()).stderr(Stdio::null());

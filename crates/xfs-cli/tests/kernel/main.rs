@@ -19,6 +19,7 @@ mod load;
 mod minimize;
 mod prototype;
 mod quota;
+mod sources;
 mod zap;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,6 +64,14 @@ fn main() -> ExitCode {
         ),
         Trial::new("prototype_makes_the_same_tree_as_mkfs_xfs", prototype::matches_mkfs_xfs),
         Trial::new("quota_of_a_new_volume_is_that_of_a_guest", quota::is_that_of_a_guest),
+        Trial::new(
+            "sources_are_shown_as_their_extractors_make_them",
+            sources::are_shown_as_their_extractors_make_them,
+        ),
+        Trial::new(
+            "sources_have_no_effect_of_their_filesystem",
+            sources::have_no_effect_of_their_filesystem,
+        ),
         Trial::new("new_gpt_disk_passes_other_programs", disks::new_gpt_disk_passes),
         Trial::new("new_mbr_disk_passes_other_programs", disks::new_mbr_disk_passes),
         Trial::new("disk_of_a_recipe_boots_by_firmware", booting::disk_boots),

@@ -1,7 +1,7 @@
 //! The tables in which `--owner` looks up names: those of this host, of the user, or of the image.
 //!
 //! Owns: the choice among them. Does **not** own: the format of a table ([`owners`]), or finding
-//! the tables of an image ([`tables_of_image`](crate::import::tables_of_image)).
+//! the tables of an image ([`tables_of_image`](fn@crate::import::tables_of_image)).
 
 use std::fs::File;
 use std::io::Read;
