@@ -45,7 +45,7 @@ impl QemuNbd {
             }
         };
         let server = Self { child, directory };
-        while !socket.exists() {
+        while !is_listening(&socket) {
             std::thread::sleep(Duration::from_millis(5));
         }
         Some(server)
@@ -60,6 +60,17 @@ impl QemuNbd {
     fn contents(&self) -> Vec<u8> {
         std::fs::read(self.directory.path().join("raw")).unwrap()
     }
+}
+
+/// Returns whether a program listens on a socket. The file of the socket exists a moment earlier.
+fn is_listening(socket: &Path) -> bool {
+    const ACCEPTS_CONNECTIONS: &str = "00010000";
+    let sockets = std::fs::read_to_string("/proc/net/unix").unwrap();
+    let name = socket.to_str().unwrap();
+    sockets.lines().any(|line| {
+        let mut fields = line.split_whitespace();
+        fields.nth(3) == Some(ACCEPTS_CONNECTIONS) && fields.last() == Some(name)
+    })
 }
 
 impl Drop for QemuNbd {
