@@ -1,5 +1,5 @@
-//! Tests that the kernel shows the same tree of a volume as the programs that unpack its source, and
-//! that the filesystem of a source has no effect on the bytes of a volume.
+//! Tests that the kernel shows the same tree of a volume as the programs that unpack its source,
+//! and that the filesystem of a source has no effect on the bytes of a volume.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
@@ -38,9 +38,9 @@ const KINDS: [(&str, &str, &str, bool); 4] = [
     ),
 ];
 
-/// Prints everything about the files below the current directory, except holes. XFS also shows access
-/// lists under names of its own (`trusted.SGI_ACL_FILE`), which are left out. So is the top: bsdtar
-/// leaves a directory as it is that exists.
+/// Prints everything about the files below the current directory, except holes. XFS also shows
+/// access lists under names of its own (`trusted.SGI_ACL_FILE`), which are left out. So is the top:
+/// bsdtar leaves a directory as it is that exists.
 const SHOW: &str = "find . -mindepth 1 ! -type d -printf '%P %M %U %G %s %n %l %T@\\n' | sort; \
                     find . -mindepth 1 -type d -printf '%P %M %U %G %T@\\n' | sort; \
                     find . -type f -exec md5sum {} + | sort; \
