@@ -10,6 +10,7 @@ mod golden;
 mod image;
 mod landlock;
 mod limits;
+mod listening;
 mod log_records;
 mod namespaces;
 mod never_written;
@@ -30,6 +31,7 @@ pub use golden::{golden, golden_metadata_directory, golden_quota, golden_version
 pub use image::{Image, reseal};
 pub use landlock::has_landlock;
 pub use limits::{Limits, ThreadLimit, run_limited, run_with_threads};
+pub use listening::wait_until_listening;
 pub use log_records::LogRecords;
 pub use namespaces::has_namespaces;
 pub use never_written::NeverWritten;

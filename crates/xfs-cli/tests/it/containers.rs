@@ -1,7 +1,6 @@
 //! Tests of volumes in disk images and behind NBD servers. qemu-img makes the images and qemu-nbd
 //! is the server; a test says that it is skipped where they are not installed.
 
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -160,9 +159,7 @@ fn serve_file(place: &GoldenDir, image: &str, options: &[&str]) -> Option<Server
         .spawn();
     match spawned {
         Ok(child) => {
-            while !is_listening(&socket) {
-                std::thread::sleep(Duration::from_millis(5));
-            }
+            xfs_testkit::wait_until_listening(&socket);
             Some(Server(child))
         }
         Err(error) => {
@@ -170,15 +167,4 @@ fn serve_file(place: &GoldenDir, image: &str, options: &[&str]) -> Option<Server
             None
         }
     }
-}
-
-/// Returns whether a program listens on a socket. The file of the socket exists a moment earlier.
-fn is_listening(socket: &Path) -> bool {
-    const ACCEPTS_CONNECTIONS: &str = "00010000";
-    let sockets = std::fs::read_to_string("/proc/net/unix").unwrap();
-    let name = socket.to_str().unwrap();
-    sockets.lines().any(|line| {
-        let mut fields = line.split_whitespace();
-        fields.nth(3) == Some(ACCEPTS_CONNECTIONS) && fields.last() == Some(name)
-    })
 }

@@ -6,7 +6,6 @@ mod server;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
 
 use xfs_device::{BlockDevice, Durability, FileOptions};
 
@@ -45,9 +44,7 @@ impl QemuNbd {
             }
         };
         let server = Self { child, directory };
-        while !is_listening(&socket) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        xfs_testkit::wait_until_listening(&socket);
         Some(server)
     }
 
@@ -60,17 +57,6 @@ impl QemuNbd {
     fn contents(&self) -> Vec<u8> {
         std::fs::read(self.directory.path().join("raw")).unwrap()
     }
-}
-
-/// Returns whether a program listens on a socket. The file of the socket exists a moment earlier.
-fn is_listening(socket: &Path) -> bool {
-    const ACCEPTS_CONNECTIONS: &str = "00010000";
-    let sockets = std::fs::read_to_string("/proc/net/unix").unwrap();
-    let name = socket.to_str().unwrap();
-    sockets.lines().any(|line| {
-        let mut fields = line.split_whitespace();
-        fields.nth(3) == Some(ACCEPTS_CONNECTIONS) && fields.last() == Some(name)
-    })
 }
 
 impl Drop for QemuNbd {
