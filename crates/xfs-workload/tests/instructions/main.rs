@@ -3,7 +3,8 @@
 //! The test runs its own program under valgrind, which counts instructions. The program is compiled
 //! as all tests are, so its figures are larger than those of a release. They catch work that was
 //! added, and they have to be recorded again when work was removed: `UPDATE_EXPECT=1` writes the
-//! table. Another compiler needs another number of instructions, so the test is skipped there.
+//! table. Another compiler needs another number of instructions, so each has a table of its own,
+//! and the test is skipped with a compiler that has none.
 //! `xfs-bench price --operations` shows where the instructions go.
 
 use std::collections::BTreeMap;
@@ -25,8 +26,9 @@ const TOLERANCE_PERCENT: u64 = 5;
 
 const NAME: &str = "instructions_of_operations";
 
-/// Path of the table, below the folder of the crate.
-const TABLE: &str = "tests/instructions/table.txt";
+/// Path of the folder of the tables, below the folder of the crate. The table of a compiler is named
+/// after its version.
+const TABLES: &str = "tests/instructions";
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
@@ -82,15 +84,20 @@ fn check() -> Outcome {
     if cfg!(not(all(target_arch = "x86_64", debug_assertions))) {
         return Outcome::Skipped("the table is of x86-64 and of the profile of tests".to_owned());
     }
-    let table = Path::new(env!("CARGO_MANIFEST_DIR")).join(TABLE);
     let is_update = std::env::var_os("UPDATE_EXPECT").is_some();
+    let Some(own) = compiler_version() else {
+        return Outcome::Skipped("rustc cannot be asked for its version".to_owned());
+    };
+    let version = own.split(' ').nth(1).unwrap_or_default();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(TABLES);
+    let table = folder.join(format!("rustc-{version}.txt"));
     let (compiler, expected) = match std::fs::read_to_string(&table) {
         Ok(text) => decode(&text),
         Err(_) if is_update => (String::new(), BTreeMap::new()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Outcome::Skipped(format!("there is no table for {own}"));
+        }
         Err(error) => return Outcome::Failed(format!("{}: {error}", table.display())),
-    };
-    let Some(own) = compiler_version() else {
-        return Outcome::Skipped("rustc cannot be asked for its version".to_owned());
     };
     if own != compiler && !is_update {
         return Outcome::Skipped(format!("the table is of {compiler}, and this is {own}"));
