@@ -40,6 +40,21 @@ fn lookup_writes_nothing_shared() {
     check_shares_nothing(|volume| drop(volume.lookup("/node/a-longer-node-entry-77").unwrap()));
 }
 
+/// Returns the counts of a lookup of a cached path. Each per-CPU slot has a cache of its own, so a
+/// lookup after a move to another processor costs more: the cheapest of several lookups counts.
+fn walk(find: &dyn Fn() -> crate::Result<crate::Node>) -> Counts {
+    let counts = (0..16).map(|_| {
+        let before = thread_counts();
+        drop(find().unwrap());
+        thread_counts().since(&before)
+    });
+    let all = |counts: &Counts| {
+        let scopes = [counts.slot, counts.object, counts.group, counts.volume];
+        scopes.map(|scope| scope.total()).iter().sum::<u64>()
+    };
+    counts.min_by_key(all).expect("there are several lookups")
+}
+
 /// A user's permissions along a path are read from the cached inodes. Checks that a lookup by the
 /// user writes no more shared memory than a lookup by root.
 #[test]
@@ -48,15 +63,8 @@ fn cached_path_costs_a_user_no_more_than_root() {
     let volume = options.open_device(make_with("")).unwrap();
     volume.create_dir_all("/a/b/c").unwrap();
     let somebody = volume.as_user(Credentials::new(1000, 1000));
-    let walk = |volume: &Volume| {
-        for _ in 0..4 {
-            drop(volume.lookup("/a/b/c").unwrap());
-        }
-        let before = thread_counts();
-        drop(volume.lookup("/a/b/c").unwrap());
-        thread_counts().since(&before)
-    };
-    let (root, user) = (walk(&volume), walk(&somebody));
+    let root = walk(&|| volume.lookup("/a/b/c"));
+    let user = walk(&|| somebody.lookup("/a/b/c"));
     assert_eq!(user, root);
     assert_eq!(user.volume.total() + user.group.total(), 0, "{user:?}");
 }
@@ -69,14 +77,6 @@ fn lookup_of_a_link_itself_costs_no_more_than_a_file() {
     let volume = options.open_device(make_with("")).unwrap();
     volume.create_dir_all("/a/b/c").unwrap();
     volume.symlink("c", "/a/b/link").unwrap();
-    let walk = |find: &dyn Fn() -> crate::Result<crate::Node>| {
-        for _ in 0..4 {
-            drop(find().unwrap());
-        }
-        let before = thread_counts();
-        drop(find().unwrap());
-        thread_counts().since(&before)
-    };
     let followed = walk(&|| volume.lookup("/a/b/c"));
     assert_eq!(walk(&|| volume.lookup_no_follow("/a/b/c")), followed);
     assert_eq!(walk(&|| volume.lookup_no_follow("/a/b/link")), followed);
