@@ -7,18 +7,20 @@ use crate::error::Error;
 use crate::report::Report;
 
 /// The Debian packages of the programs that the tests call or use as oracles.
-const PACKAGES: [&str; 27] = [
+const PACKAGES: [&str; 29] = [
     "acl",
     "attr",
     "bzip2",
     "cpio",
     "dpkg",
+    "fdisk",
     "fuse3",
     "gcc",
     "git",
     "kmod",
     "libarchive-tools",
     "libnfs-utils",
+    "lvm2",
     "lz4",
     "musl-tools",
     "ovmf",

@@ -8,13 +8,16 @@
 //! one has the tests that ask other programs. They run at the same time as the tests, one after
 //! another, each with its own target folder or after the build of the tests. They have a lower
 //! priority, so that a test with a time limit hardly notices them. The shortest such limit is 10 s.
+//! When the tests have ended, their thread takes the last of the waiting parts.
 //!
 //! The output of such a part goes to a file, `target/parts/NAME.log`, and is printed when the part
 //! ends, in one piece. Its last line is the part's report, for this program.
 
+use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::sync::mpsc::{self, Sender};
 use std::time::Instant;
 
@@ -81,33 +84,58 @@ pub(crate) fn print_report(report: &Report) {
     println!("{REPORT}{json}");
 }
 
+/// The parts that wait to be run beside the tests.
+pub(crate) struct Beside<'a> {
+    root: &'a Path,
+    flags: &'a [&'a str],
+    waiting: Mutex<VecDeque<Part>>,
+}
+
+impl Beside<'_> {
+    fn take(&self, take: fn(&mut VecDeque<Part>) -> Option<Part>) -> Option<Part> {
+        take(&mut self.waiting.lock().expect("a thread that holds the lock does not panic"))
+    }
+
+    /// Takes the last waiting part. The caller runs it.
+    pub(crate) fn take_last(&self) -> Option<Part> {
+        self.take(VecDeque::pop_back)
+    }
+
+    /// Runs a part as a process, and returns its report.
+    pub(crate) fn run(&self, part: Part) -> Report {
+        let name = part.name();
+        let log = format!("target/parts/{name}.log");
+        println!("beside the tests: cargo xtask test --part {name} > {log}");
+        run_logged(&name, part.command(self.flags), &self.root.join(log))
+    }
+}
+
 /// Runs `tests`, and at the same time the parts with these flags, one after another. Adds the
-/// results of both to `report`. `tests` sends a message when everything is built and installed that
-/// [`Part::Oracles`] runs.
+/// results of both to `report`. `tests` drops the sender when everything is built and installed
+/// that [`Part::Oracles`] runs, and may take waiting parts.
 pub(crate) fn run_beside(
     root: &Path,
     report: &mut Report,
     parts: &[Part],
     flags: &[&str],
-    tests: impl FnOnce(&mut Report, Sender<()>),
+    tests: impl FnOnce(&mut Report, &Beside<'_>, Sender<()>),
 ) {
+    let beside = Beside { root, flags, waiting: Mutex::new(parts.iter().copied().collect()) };
     let (is_built, built) = mpsc::channel();
     std::thread::scope(|scope| {
+        let waiting = &beside;
         let others = scope.spawn(move || {
             let mut others = Report::default();
-            for part in parts {
-                if *part == Part::Oracles {
-                    // Without a message the build has failed. The part then says so too.
+            while let Some(part) = waiting.take(VecDeque::pop_front) {
+                if part == Part::Oracles {
+                    // If the build has failed, the part says so too.
                     _ = built.recv();
                 }
-                let name = part.name();
-                let log = format!("target/parts/{name}.log");
-                println!("beside the tests: cargo xtask test --part {name} > {log}");
-                others.add(run_logged(&name, part.command(flags), &root.join(log)));
+                others.add(waiting.run(part));
             }
             others
         });
-        tests(report, is_built);
+        tests(report, &beside, is_built);
         report.add(others.join().expect("the parts beside the tests do not panic"));
     });
 }

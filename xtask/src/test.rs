@@ -113,13 +113,27 @@ pub(crate) fn run(root: &Path, options: Options) -> Result<(), Error> {
         packages::install(&mut report);
         let _quiet = QuietConsole::new();
         let flags: &[&str] = if options.long { &["--long"] } else { &[] };
-        parts::run_beside(root, &mut report, &parts::BESIDE_TESTS, flags, |report, built| {
-            install_oracles(root, report, cases);
-            let binaries = build(root, report);
-            // The receiver waits until the sender is dropped.
-            drop(built);
-            tests_of_ours(root, report, &binaries.unwrap_or_default(), cases);
-        });
+        parts::run_beside(
+            root,
+            &mut report,
+            &parts::BESIDE_TESTS,
+            flags,
+            |report, beside, built| {
+                install_oracles(root, report, cases);
+                let binaries = build(root, report);
+                // The receiver waits until the sender is dropped.
+                drop(built);
+                let binaries = binaries.unwrap_or_default();
+                tests_of_ours(root, report, &binaries, cases);
+                while let Some(part) = beside.take_last() {
+                    match part {
+                        // Without cargo, which may be building another part.
+                        Part::Oracles => tests_of_oracles(root, report, &binaries, cases),
+                        part => report.add(beside.run(part)),
+                    }
+                }
+            },
+        );
     }
     if options.json {
         parts::print_report(&report);
@@ -139,9 +153,8 @@ fn run_part(root: &Path, report: &mut Report, part: Part, cases: Cases) {
         Part::Oracles => {
             // They are there already if this part runs beside the tests.
             install_oracles(root, report, cases);
-            for binary in build(root, report).iter().flatten().filter(|it| asks_oracles(it)) {
-                run_binary(root, report, binary, cases);
-            }
+            let binaries = build(root, report);
+            tests_of_oracles(root, report, &binaries.unwrap_or_default(), cases);
         }
         Part::Style => style(root, report),
         Part::Program => {
@@ -189,6 +202,15 @@ fn tests_of_ours(root: &Path, report: &mut Report, binaries: &[TestBinary], case
         run_binary(root, report, binary, cases);
     }
     tests(root, report, &["--workspace", "--doc"], cases);
+}
+
+/// Runs the test binaries of the workspace that ask oracles.
+fn tests_of_oracles(root: &Path, report: &mut Report, binaries: &[TestBinary], cases: Cases) {
+    let began = Instant::now();
+    for binary in binaries.iter().filter(|binary| asks_oracles(binary)) {
+        run_binary(root, report, binary, cases);
+    }
+    report.took("the tests that ask oracles", began.elapsed());
 }
 
 fn asks_oracles(binary: &TestBinary) -> bool {

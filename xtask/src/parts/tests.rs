@@ -72,8 +72,9 @@ fn output_of_a_part_is_kept_whole_without_its_report() {
 fn results_of_the_tests_are_added_to_those_of_the_parts() {
     let place = tempfile::tempdir().unwrap();
     let mut report = Report::default();
-    run_beside(place.path(), &mut report, &[], &[], |report, _| {
+    run_beside(place.path(), &mut report, &[], &[], |report, beside, _| {
         report.check("tests", Ok(()));
+        assert_eq!(beside.take_last(), None);
     });
     assert_eq!(report.counts(), (1, 0, 0));
 }
