@@ -67,9 +67,17 @@ impl<'a> Group<'a> {
     #[inline]
     #[must_use]
     pub const fn contains_inode(&self, inode: AgInode) -> bool {
-        let bound = self.geometry.inode_bound_blocks();
-        let first = self.geometry.header_blocks().next_multiple_of(bound);
         let block = self.geometry.ag_inode_block(inode).0;
+        let header = self.geometry.header_blocks();
+        let margin = self.geometry.inode_alignment_blocks;
+        if header.saturating_add(margin) <= block
+            && block < self.length_blocks.saturating_sub(margin)
+        {
+            // The bounds are at most a margin away from the ends of the group: no division is needed.
+            return true;
+        }
+        let bound = self.geometry.inode_bound_blocks();
+        let first = header.next_multiple_of(bound);
         first <= block && block < self.length_blocks - self.length_blocks % bound
     }
 
