@@ -161,7 +161,7 @@ pub(crate) struct UmountArguments {
     pub(crate) force: bool,
 }
 
-/// List the mounts of ferroxfs: image, directory, access and process
+/// List the mounts of ferroxfs: image, directory, access, options and process
 #[derive(Args, Debug)]
 pub(crate) struct MountsArguments {
     #[command(flatten)]

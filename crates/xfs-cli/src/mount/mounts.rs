@@ -93,13 +93,16 @@ impl Run for Mounts {
             let folder = style.show(mount.folder.as_os_str().as_bytes());
             let image = style.show(mount.image.as_os_str().as_bytes());
             let access = if mount.is_read_only { "read-only" } else { "read-write" };
+            let options = mount.options.join(",");
             let out = console.out();
             out.write_all(&image)?;
             out.write_all(b" on ")?;
             out.write_all(&folder)?;
             match server_of(mount, &mounts) {
-                Some(process) => writeln!(out, " ({access}, process {process})")?,
-                None => writeln!(out, " ({access})")?,
+                Some(process) => {
+                    writeln!(out, " ({access}, options {options}, process {process})")?;
+                }
+                None => writeln!(out, " ({access}, options {options})")?,
             }
         }
         Ok(())
@@ -119,6 +122,7 @@ fn describe(mount: &MountEntry, mounts: &[MountEntry]) -> Object {
     json::insert_name(&mut object, "image", mount.image.as_os_str().as_bytes());
     json::insert_name(&mut object, "mount_point", mount.folder.as_os_str().as_bytes());
     object.insert("read_only".to_owned(), mount.is_read_only.into());
+    object.insert("options".to_owned(), mount.options.clone().into());
     let process = server_of(mount, mounts);
     object.insert("process".to_owned(), process.map_or(Value::Null, Value::from));
     object

@@ -1,5 +1,8 @@
 //! Tests of `mounts`, and of commands that name a mount by its image.
 
+use std::collections::BTreeSet;
+use std::process::Command;
+
 use xfs_fuse::is_mount_point;
 use xfs_oracle::harness::{Trial, TrialError};
 
@@ -19,21 +22,28 @@ fn mounts_are_listed() -> Result<(), TrialError> {
     let folder = volume.path().canonicalize().unwrap();
     let server = volume.server();
     let list = run(&mut ferroxfs(&["mounts"]));
-    let row =
-        format!("{} on {} (read-write, process {server})\n", image.display(), folder.display());
-    assert!(list.contains(&row), "{list}");
+    let start = format!("{} on {} (read-write, options ", image.display(), folder.display());
+    let row = list.lines().find(|row| row.starts_with(&start)).expect("the mount is listed");
+    assert!(row.ends_with(&format!(", process {server})")), "{list}");
+    // The table of the system has the same options.
+    let table = run(Command::new("findmnt").args(["-nro", "OPTIONS", "--target"]).arg(&folder));
+    let options = row.strip_prefix(&start).unwrap().split(", ").next().unwrap();
+    let sorted = |list: &str| BTreeSet::from_iter(list.trim().split(',').map(str::to_owned));
+    let expected = &sorted(&table) - &BTreeSet::from(["rw".to_owned()]);
+    assert_eq!(sorted(options), expected, "{table}");
     let list = run(&mut ferroxfs(&["mounts", "--json"]));
     let list: serde_json::Value = serde_json::from_str(&list).unwrap();
     let mounts = list["mounts"].as_array().unwrap();
     let own = mounts.iter().find(|mount| mount["image"] == image.to_str().unwrap()).unwrap();
     assert_eq!(own["mount_point"], folder.to_str().unwrap());
     assert_eq!(own["read_only"], false);
+    assert_eq!(own["options"].as_array().unwrap().len(), expected.len());
     assert_eq!(own["process"].to_string(), server);
     volume.unmount();
     assert!(!run(&mut ferroxfs(&["mounts"])).contains(image.to_str().unwrap()));
     volume.mount("ro");
     let list = run(&mut ferroxfs(&["mounts"]));
-    assert!(list.contains(&format!("{} (read-only, process ", folder.display())), "{list}");
+    assert!(list.contains(&format!("{} (read-only, options ", folder.display())), "{list}");
     volume.check()
 }
 

@@ -111,6 +111,9 @@ pub struct MountEntry {
     pub image: PathBuf,
     /// Whether the mount is read-only.
     pub is_read_only: bool,
+    /// The other options of the mount and of its filesystem, each once, as the mount table shows
+    /// them: `nodev`, `allow_other`.
+    pub options: Vec<String>,
 }
 
 /// Returns the mounts of ferroxfs that this process sees. Sends no request to their servers.
@@ -120,6 +123,7 @@ pub fn mounts() -> Vec<MountEntry> {
         folder: PathBuf::from(OsString::from_vec(unescape(row.place))),
         image: row.source(),
         is_read_only: row.is_read_only(),
+        options: row.other_options(),
     };
     rows(&table()).map(mounted).collect()
 }
@@ -156,7 +160,22 @@ impl MountRow<'_> {
     }
 
     fn is_read_only(&self) -> bool {
-        self.options.iter().any(|list| list.split(',').any(|option| option == "ro"))
+        self.all_options().any(|option| option == "ro")
+    }
+
+    /// Returns the options other than `ro` and `rw`, each once.
+    fn other_options(&self) -> Vec<String> {
+        let mut options: Vec<String> = Vec::new();
+        for option in self.all_options().filter(|option| !matches!(*option, "ro" | "rw")) {
+            if !options.iter().any(|earlier| earlier == option) {
+                options.push(option.to_owned());
+            }
+        }
+        options
+    }
+
+    fn all_options(&self) -> impl Iterator<Item = &str> {
+        self.options.iter().flat_map(|list| list.split(','))
     }
 }
 
