@@ -38,17 +38,19 @@ use crate::sandbox::Reach;
 use crate::terminal::console::Console;
 use crate::terminal::names;
 use asked::{asked_bytes, asked_time, geometry_failure, identity};
-use chosen::{ChosenSize, choose_size, with_needed_size};
+use chosen::{ChosenSize, choose_size, reads_pipe, with_needed_size};
 use device::{Device, DeviceRequest, Placement};
 use disk::DiskPlan;
 use fill::{Fill, MadeDevices, check_fillable};
 use options::read_options;
 use packaging::Packaging;
 use quota::NewQuota;
+use sizing::Sizing;
 
 struct Mkfs {
     arguments: MkfsArguments,
     plan: Plan,
+    target: TargetDevice,
     /// The time of the new volume.
     time: Timestamp,
     data: Device,
@@ -165,7 +167,7 @@ fn open_sized(
     let log = log.map(|log| log.open(&arguments)).transpose()?;
     let realtime = realtime.map(|realtime| realtime.open(&arguments)).transpose()?;
     let (global, time) = (global.clone(), identity.time);
-    Ok(Mkfs { arguments, plan, time, data, log, realtime, fill, global, chosen })
+    Ok(Mkfs { arguments, plan, target, time, data, log, realtime, fill, global, chosen })
 }
 
 /// Returns the part of the device that the volume takes.
@@ -218,7 +220,7 @@ impl Run for Mkfs {
         let mut mkfs = *self;
         loop {
             let again = (mkfs.arguments.clone(), mkfs.global.clone(), mkfs.chosen.clone());
-            let made = mkfs.make(console);
+            let made = mkfs.check_fits(console).and_then(|()| mkfs.make(console));
             let (mut arguments, global, chosen) = again;
             match (made, chosen) {
                 // The estimate was too small. Nothing is in place yet (I1 of `minimize`).
@@ -238,6 +240,25 @@ impl Run for Mkfs {
 }
 
 impl Mkfs {
+    /// Fails if the files do not fit a volume that is written in place: what the device holds now
+    /// stays. Files from a pipe can be read only once, so their space is not known before.
+    fn check_fits(&self, console: &mut Console) -> Result<(), Failure> {
+        let has_files = self.fill.as_ref().is_some_and(|fill| !fill.sources.is_empty());
+        if self.data.is_staged() || !has_files || reads_pipe(&self.arguments) {
+            return Ok(());
+        }
+        let (options, _) = read_options(&self.arguments, &self.global)?;
+        let _step = console.step("measuring the files");
+        Sizing {
+            arguments: &self.arguments,
+            options: &options,
+            path: &self.data.path,
+            target: self.target,
+            standard_input: None,
+        }
+        .check_fits(&self.plan)
+    }
+
     /// Makes the volume once.
     fn make(self, console: &mut Console) -> Result<(), Failure> {
         let mut facts = describe(self.plan.superblock());

@@ -2,7 +2,7 @@
 //! small is followed by a larger one.
 
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use xfs_mkfs::{Options, TargetDevice};
@@ -83,6 +83,11 @@ pub(super) fn choose_size(
     Ok(ChosenSize { bytes, standard_input, ..ChosenSize::default() })
 }
 
+/// Returns whether a source is a pipe, which can be read once.
+pub(super) fn reads_pipe(arguments: &MkfsArguments) -> bool {
+    arguments.from.iter().any(|from| is_standard_input(from) || is_named_pipe(from))
+}
+
 /// Adds to a failure for lack of space the size of a volume that holds all files, if the sources
 /// can be read once more.
 pub(super) fn with_needed_size(
@@ -90,8 +95,7 @@ pub(super) fn with_needed_size(
     arguments: &MkfsArguments,
     global: &GlobalOptions,
 ) -> Failure {
-    let is_stream = |from: &PathBuf| is_standard_input(from) || is_named_pipe(from);
-    if arguments.from.iter().any(is_stream) {
+    if reads_pipe(arguments) {
         return failure;
     }
     let needed = read_options(arguments, global).and_then(|(options, _)| {

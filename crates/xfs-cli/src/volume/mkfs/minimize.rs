@@ -16,7 +16,7 @@
 //!   so the last files can need a few more blocks than the trial has counted.
 //! - **I2** With a fixed time, the sizes that are tried depend on the files and the options only.
 
-use xfs_mkfs::Size;
+use xfs_mkfs::{Plan, Size};
 
 use super::fill::{Fill, check_fillable};
 use super::free_space::FreeSpace;
@@ -84,20 +84,19 @@ impl Sizing<'_> {
     /// Returns the number of blocks that the files take in a volume.
     fn used_blocks(&self) -> Result<u64, Failure> {
         for bytes in TRIAL_BYTES {
-            if let Some(blocks) = self.blocks_in_trial(bytes)? {
+            if let Some(blocks) = self.blocks_in_trial(&self.plan(bytes)?, bytes)? {
                 return Ok(blocks);
             }
         }
         Err(Failure::usage("--minimize: the files are too many for a volume"))
     }
 
-    /// Fills a trial volume of `bytes` bytes, and returns the number of blocks that the files take.
-    /// `None` if the files do not fit.
-    fn blocks_in_trial(&self, bytes: u64) -> Result<Option<u64>, Failure> {
+    /// Fills the trial volume `plan` of `bytes` bytes, and returns the number of blocks that the
+    /// files take. `None` if the files do not fit.
+    pub(super) fn blocks_in_trial(&self, plan: &Plan, bytes: u64) -> Result<Option<u64>, Failure> {
         let fill = Fill::of_sources(self.arguments, self.options, self.standard_input.clone())?;
-        let plan = self.plan(bytes)?;
-        check_fillable(self.path, &plan)?;
-        let volume = self.trial_volume(&plan, bytes, fill.filling)?;
+        check_fillable(self.path, plan)?;
+        let volume = self.trial_volume(plan, bytes, fill.filling)?;
         let before = available(&volume)?;
         let Fill { sources, policy, writer_options, quota, .. } = fill;
         let replaced = self.path.is_file().then_some(self.path);

@@ -1,4 +1,5 @@
-//! The size of a volume that fits the files that it is filled with: `-d size=auto`.
+//! The size of a volume that fits the files that it is filled with: `-d size=auto`. Whether files
+//! fit a volume that is written in place.
 //!
 //! Owns: the search for the size. Does **not** own: the sums over the files
 //! ([`Census`]), or the space that an empty volume has: a trial volume in a temporary file says
@@ -6,10 +7,11 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ferroxfs::Space;
+use ferroxfs::{Error, PosixError, Space};
 use xfs_device::{FileDevice, FileOptions, SharedDevice};
 use xfs_mkfs::{Devices, Discard, Options, Plan, Size, TargetDevice};
 
@@ -23,6 +25,7 @@ use crate::failure::Failure;
 use crate::image::{Filling, Image, ImageVolume};
 use crate::import::census::{Census, Need};
 use crate::input::Spool;
+use crate::terminal::names;
 
 /// The smallest size that is tried, in bytes: the smallest volume of mkfs.xfs.
 const SMALLEST_BYTES: u64 = 300 << 20;
@@ -89,6 +92,31 @@ impl Sizing<'_> {
             }
         }
         Err(Failure::usage("-d size=auto: no size holds the files with these options"))
+    }
+
+    /// Fails if the files of the sources do not fit the volume `plan`. Writes nothing to its device.
+    ///
+    /// # Errors
+    ///
+    /// Too little space, sources that cannot be read, or no space for a trial volume.
+    pub(super) fn check_fits(&self, plan: &Plan) -> Result<(), Failure> {
+        let bytes = self.target.data_bytes;
+        let policy = Fill::policy(self.arguments, None)?;
+        let sources = Fill::sources(self.arguments, None, &policy)?;
+        let mut census = Census::new(plan.superblock(), sources.are_layers());
+        sources.without(&[self.path]).count(&mut census, &policy)?;
+        let volume = self.trial_volume(plan, bytes, self.filling(false)?)?;
+        let space = volume.inner().space().map_err(|error| volume.whole_failure(error))?;
+        // The sums are upper bounds. If they do not fit, only a trial shows whether the files do.
+        if self.shortage(&space, census.need(), FreeSpace::Bytes(0)) == 0
+            || self.blocks_in_trial(plan, bytes)?.is_some()
+        {
+            return Ok(());
+        }
+        let shown = names::in_message(self.path.as_os_str().as_bytes());
+        Err(Failure::from(Error::from(PosixError::NoSpace))
+            .about(&shown)
+            .more("; nothing was written"))
     }
 
     /// Returns the bytes by which a volume must grow.
