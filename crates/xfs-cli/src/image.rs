@@ -54,6 +54,11 @@ pub(crate) struct ImageVolume {
     volume: ferroxfs::Volume,
 }
 
+/// The number of inodes without a reference that stay cached while a new volume is filled. The
+/// writer refers to the directories on its way and to files with several names; no other inode is
+/// needed again.
+const FILLING_INODES: u64 = 4096;
+
 /// How a new volume is filled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Filling {
@@ -67,7 +72,11 @@ pub(crate) struct Filling {
 
 impl Filling {
     fn open_options(self) -> OpenOptions {
-        let open = OpenOptions::new().write(true).reserve_pool(!self.takes_pool).quota(self.quota);
+        let open = OpenOptions::new()
+            .write(true)
+            .reserve_pool(!self.takes_pool)
+            .quota(self.quota)
+            .cached_inodes(FILLING_INODES);
         match self.time {
             Some(time) => open.fixed_time(time),
             None => open,

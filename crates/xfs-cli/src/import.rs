@@ -1,9 +1,11 @@
 //! The commands that copy files into an image: their sources (host, archives, prototype files), and
 //! the writer of files that they share.
 
+mod ahead;
 pub(crate) mod archive;
 mod beneath;
 pub(crate) mod census;
+mod chunks;
 pub(crate) mod composefs;
 pub(crate) mod container;
 pub(crate) mod cp;

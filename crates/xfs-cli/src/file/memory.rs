@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::source::{NamedValue, Source};
 use crate::exit::Exit;
@@ -16,11 +16,11 @@ pub(crate) struct MemoryFile {
     pub(crate) contents: BTreeMap<u64, Vec<u8>>,
     pub(crate) target: Vec<u8>,
     pub(crate) attributes: Vec<NamedValue>,
-    pub(crate) entries: Vec<(Vec<u8>, Rc<MemoryFile>)>,
+    pub(crate) entries: Vec<(Vec<u8>, Arc<MemoryFile>)>,
     pub(crate) fails_at: Option<u64>,
 }
 
-impl Source for Rc<MemoryFile> {
+impl Source for Arc<MemoryFile> {
     type Entries = std::vec::IntoIter<Result<(Vec<u8>, Self), Failure>>;
 
     fn facts(&self) -> Facts {
@@ -63,24 +63,24 @@ pub(crate) fn facts(inode: u64, mode: u32) -> Facts {
     Facts { inode, mode, links: 1, uid, gid, ..Facts::default() }
 }
 
-pub(crate) fn file(inode: u64, contents: &[u8]) -> Rc<MemoryFile> {
+pub(crate) fn file(inode: u64, contents: &[u8]) -> Arc<MemoryFile> {
     let facts = Facts { size: contents.len() as u64, ..facts(inode, 0o100_644) };
-    Rc::new(MemoryFile {
+    Arc::new(MemoryFile {
         facts,
         contents: [(0, contents.to_vec())].into(),
         ..MemoryFile::default()
     })
 }
 
-pub(crate) fn link(inode: u64, target: &str) -> Rc<MemoryFile> {
-    Rc::new(MemoryFile {
+pub(crate) fn link(inode: u64, target: &str) -> Arc<MemoryFile> {
+    Arc::new(MemoryFile {
         facts: facts(inode, 0o120_777),
         target: target.into(),
         ..MemoryFile::default()
     })
 }
 
-pub(crate) fn directory(inode: u64, entries: &[(&[u8], Rc<MemoryFile>)]) -> Rc<MemoryFile> {
+pub(crate) fn directory(inode: u64, entries: &[(&[u8], Arc<MemoryFile>)]) -> Arc<MemoryFile> {
     let entries = entries.iter().map(|(name, made)| (name.to_vec(), made.clone())).collect();
-    Rc::new(MemoryFile { facts: facts(inode, 0o040_755), entries, ..MemoryFile::default() })
+    Arc::new(MemoryFile { facts: facts(inode, 0o040_755), entries, ..MemoryFile::default() })
 }

@@ -24,6 +24,11 @@ pub(crate) trait Source: Sized {
     /// Reads contents from `offset` on. Returns the number of bytes read. The number is less than
     /// the length of the buffer only at the end of the contents.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Failure>;
+    /// Replaces `chunk` with contents from `offset` on: with `wanted` bytes, and with fewer only at
+    /// the end of the contents.
+    fn read_chunk(&self, chunk: &mut Vec<u8>, offset: u64, wanted: usize) -> Result<(), Failure> {
+        fill_chunk(self, chunk, offset, wanted)
+    }
     /// Returns the next range of bytes at or after `offset` that holds data; `None` if only holes
     /// follow.
     fn data_after(&self, offset: u64) -> Result<Option<Range<u64>>, Failure>;
@@ -41,6 +46,25 @@ pub(crate) trait Source: Sized {
     fn set_copied(&self) {}
     /// Returns the entries of a directory, without `.` and `..`.
     fn entries(&self) -> Result<Self::Entries, Failure>;
+}
+
+/// Fills `chunk` as [`Source::read_chunk`] does, by reads from front to back.
+pub(crate) fn fill_chunk<S: Source>(
+    source: &S,
+    chunk: &mut Vec<u8>,
+    offset: u64,
+    wanted: usize,
+) -> Result<(), Failure> {
+    chunk.resize(wanted, 0);
+    let mut done = 0;
+    while let Some(rest) = chunk.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match source.read_at(rest, offset + done as u64)? {
+            0 => break,
+            read => done += read,
+        }
+    }
+    chunk.truncate(done);
+    Ok(())
 }
 
 /// The space in which inode numbers identify files: the host, or one image.

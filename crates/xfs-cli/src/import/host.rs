@@ -3,7 +3,6 @@
 //! Owns: reading trees of the host in a fixed order, and recognising that several names mean one
 //! file. Does **not** own: writing the files into the image ([`writer`](crate::import::writer)).
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
@@ -12,16 +11,17 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
+use xfs_sync::{Mutex, Object};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::file::facts::{Facts, Time};
 use crate::file::source::{NamedValue, Source, is_carried_over};
-use crate::import::policy::Policy;
+use crate::import::policy::filter::Filter;
 use crate::terminal::names;
 
 /// The length in bytes up to which a file with enough blocks for all its bytes counts as one
@@ -34,7 +34,7 @@ type FileIdentity = (u64, u64);
 /// Numbers that stand for the inode numbers of files on several devices. No two files get the same
 /// number.
 #[derive(Clone, Default)]
-pub(crate) struct Numbers(Rc<RefCell<GivenNumbers>>);
+pub(crate) struct Numbers(Arc<Mutex<GivenNumbers, Object>>);
 
 #[derive(Default)]
 struct GivenNumbers {
@@ -48,7 +48,7 @@ impl Numbers {
     /// Returns the number of the file with this metadata: a new one, unless the file has several
     /// names and has a number already.
     fn number(&self, metadata: &Metadata) -> u64 {
-        let GivenNumbers { last, linked } = &mut *self.0.borrow_mut();
+        let GivenNumbers { last, linked } = &mut *self.0.lock();
         let mut new = || {
             *last += 1;
             *last
@@ -70,7 +70,7 @@ pub(crate) struct HostSource {
     /// The length of the contents in bytes; `None` if it cannot be taken from the size of the file.
     length: Option<u64>,
     numbers: Numbers,
-    omission: Rc<Omission>,
+    omission: Arc<Omission>,
 }
 
 /// The files of a tree that are not copied.
@@ -78,18 +78,18 @@ pub(crate) struct HostSource {
 struct Omission {
     /// The images to which the command writes.
     images: Vec<FileIdentity>,
-    /// The rules of the user for the files to copy, and the top of the tree. Paths in the rules are
+    /// The choice of the files that are copied, and the top of the tree. Paths in its patterns are
     /// relative to the top.
-    policy: Option<(Rc<Policy>, PathBuf)>,
+    filter: Option<(Arc<Filter>, PathBuf)>,
 }
 
 impl Omission {
-    /// Returns whether the rules of the user take the file at `path`. A file that they leave out
-    /// need not be readable.
+    /// Returns whether the filter takes the file at `path`. A file that it leaves out need not be
+    /// readable.
     fn takes(&self, path: &Path, is_directory: bool) -> bool {
-        self.policy.as_ref().is_none_or(|(policy, top)| {
+        self.filter.as_ref().is_none_or(|(filter, top)| {
             let below = path.strip_prefix(top).unwrap_or(path);
-            policy.filter.takes(below.as_os_str().as_bytes(), is_directory)
+            filter.takes(below.as_os_str().as_bytes(), is_directory)
         })
     }
 }
@@ -108,7 +108,7 @@ impl HostSource {
         follows: bool,
         numbers: &Numbers,
     ) -> Result<Self, Failure> {
-        Self::with(path.to_owned(), follows, numbers.clone(), Rc::default())
+        Self::with(path.to_owned(), follows, numbers.clone(), Arc::default())
     }
 
     /// Leaves out the images `images`, to which the command writes, if they are below this
@@ -116,15 +116,15 @@ impl HostSource {
     pub(crate) fn without<'a>(mut self, images: impl IntoIterator<Item = &'a Path>) -> Self {
         let identities = images.into_iter().filter_map(|image| fs::metadata(image).ok());
         let images = identities.map(|image| identity(&image)).collect();
-        self.omission = Rc::new(Omission { images, policy: self.omission.policy.clone() });
+        self.omission = Arc::new(Omission { images, filter: self.omission.filter.clone() });
         self
     }
 
-    /// Leaves out the files below this directory that `policy` does not take. They are not opened.
-    pub(crate) fn filtered(mut self, policy: &Rc<Policy>) -> Self {
+    /// Leaves out the files below this directory that `filter` does not take. They are not opened.
+    pub(crate) fn filtered(mut self, filter: &Arc<Filter>) -> Self {
         let images = self.omission.images.clone();
-        let policy = Some((Rc::clone(policy), self.path.clone()));
-        self.omission = Rc::new(Omission { images, policy });
+        let filter = Some((Arc::clone(filter), self.path.clone()));
+        self.omission = Arc::new(Omission { images, filter });
         self
     }
 
@@ -147,7 +147,7 @@ impl HostSource {
         path: PathBuf,
         follows: bool,
         numbers: Numbers,
-        omission: Rc<Omission>,
+        omission: Arc<Omission>,
     ) -> Result<Self, Failure> {
         let metadata = if follows { fs::metadata(&path) } else { fs::symlink_metadata(&path) };
         let metadata = metadata.map_err(|error| Failure::host(path.as_os_str(), &error))?;
@@ -158,7 +158,7 @@ impl HostSource {
         path: PathBuf,
         metadata: Metadata,
         numbers: Numbers,
-        omission: Rc<Omission>,
+        omission: Arc<Omission>,
     ) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::host(path.as_os_str(), &error);
         let file = metadata.is_file().then(|| File::open(&path)).transpose().map_err(failed)?;
@@ -283,7 +283,7 @@ impl Source for HostSource {
             directory: self.path.clone(),
             names: names.into_iter(),
             numbers: self.numbers.clone(),
-            omission: Rc::clone(&self.omission),
+            omission: Arc::clone(&self.omission),
         })
     }
 }
@@ -333,7 +333,7 @@ pub(crate) struct HostEntries {
     directory: PathBuf,
     names: std::vec::IntoIter<OsString>,
     numbers: Numbers,
-    omission: Rc<Omission>,
+    omission: Arc<Omission>,
 }
 
 impl Iterator for HostEntries {
@@ -350,7 +350,7 @@ impl Iterator for HostEntries {
             if !self.omission.takes(&path, metadata.is_dir()) {
                 continue;
             }
-            let (numbers, omission) = (self.numbers.clone(), Rc::clone(&self.omission));
+            let (numbers, omission) = (self.numbers.clone(), Arc::clone(&self.omission));
             let source = HostSource::with_metadata(path, metadata, numbers, omission);
             return Some(source.and_then(|source| match source.is_left_out() {
                 true => Err(source.leaving_out()),

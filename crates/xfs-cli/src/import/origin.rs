@@ -21,6 +21,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::file::facts::FileKind;
 use crate::file::source::Source;
+use crate::import::ahead::AheadSource;
 use crate::import::archive::ArchiveReader;
 use crate::import::census::Census;
 use crate::import::container::{ContainerAddress, ContainerImage, Platform};
@@ -117,7 +118,7 @@ impl ImportOrigin {
         }
         let source = HostSource::open(path, true)?;
         match source.facts().kind() {
-            FileKind::Directory => Ok(Self::Tree(source.filtered(policy))),
+            FileKind::Directory => Ok(Self::Tree(source.filtered(&policy.filter))),
             FileKind::Regular | FileKind::Fifo => {
                 let name = path.as_os_str();
                 let file = File::open(path).map_err(|error| Failure::host(name, &error))?;
@@ -247,7 +248,10 @@ impl ImportOrigin {
     /// Failures that would repeat for every further file.
     pub(crate) fn fill(self, directory: Node, writer: &mut ImageWriter<'_>) -> Result<(), Failure> {
         match self {
-            Self::Tree(source) => writer.put_contents(directory, source),
+            Self::Tree(source) => {
+                let source = AheadSource::start(source, writer.holes_of_host())?;
+                writer.put_contents(directory, source)
+            }
             Self::Prototype(source) => writer.put_contents(directory, source),
             Self::Archive(archive, options, gauge) => {
                 writer.cross_kinds();

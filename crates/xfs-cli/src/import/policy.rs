@@ -14,6 +14,7 @@ mod projects;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 use ferroxfs::attr::AclTag;
 use ferroxfs::raw::format::acl;
@@ -38,7 +39,8 @@ const LABEL: &[u8] = b"security.selinux";
 /// The changes that the user asks for.
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
-    pub(crate) filter: Filter,
+    /// The thread that reads a tree ahead shares it.
+    pub(crate) filter: Arc<Filter>,
     uid: Option<u32>,
     gid: Option<u32>,
     id_map: Vec<IdRange>,
@@ -83,7 +85,7 @@ impl Policy {
         };
         let contexts = options.selinux_file_contexts.as_deref().map(FileContexts::open);
         Ok(Self {
-            filter: Filter::parse(&options.exclude, &options.include_from)?,
+            filter: Arc::new(Filter::parse(&options.exclude, &options.include_from)?),
             uid,
             gid,
             id_map: options

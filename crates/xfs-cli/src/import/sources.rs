@@ -174,7 +174,7 @@ impl PlacedSource {
         let source = HostSource::open(path, true)?;
         match source.facts().kind() {
             FileKind::Directory => {
-                let origin = ImportOrigin::Tree(source.filtered(&reading.policy));
+                let origin = ImportOrigin::Tree(source.filtered(&reading.policy.filter));
                 Ok(Self::Contents { origin, directory: to.to_vec() })
             }
             _ if to.ends_with(b"/") => {

@@ -42,7 +42,7 @@ pub(crate) fn tables_of_image(
 ) -> Result<IdTables, Failure> {
     let filter = Filter::parse(&options.exclude, &options.include_from)?.within(&DIRECTORIES)?;
     let mut policy = Policy::default();
-    policy.filter = filter;
+    policy.filter = Arc::new(filter);
     let policy = Rc::new(policy);
     let volume = empty_volume()?;
     // The image itself gets the same reports.

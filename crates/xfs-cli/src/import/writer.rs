@@ -41,11 +41,11 @@ use crate::failure::Failure;
 use crate::file::facts::{Facts, FileKind};
 use crate::file::node;
 use crate::file::source::{InodeSpace, NamedValue, Source, SourceLocation, is_safe_name, join};
+use crate::import::chunks::Holes;
 use crate::import::policy::Policy;
 use crate::interrupt;
 use crate::terminal::names;
 use crate::terminal::tally::Tally;
-use contents::ChunkBuffer;
 use layers::LayerNames;
 use staging::NewName;
 pub(crate) use staging::ReplacedName;
@@ -86,7 +86,9 @@ pub(crate) struct ImageWriter<'a> {
     /// The changes of the user to the files of the sources.
     policy: Rc<Policy>,
     tally: Arc<Tally>,
-    buffer: ChunkBuffer,
+    /// The memory of the last chunk of contents. One is enough for all files of a run: to allocate
+    /// it for each file would take longer than to copy a small file.
+    chunk: Vec<u8>,
     report: &'a mut dyn FnMut(Failure),
     /// Called when a layer begins, after the earlier ones are complete.
     at_layer: Option<&'a mut dyn FnMut() -> Result<(), Failure>>,
@@ -108,7 +110,7 @@ impl<'a> ImageWriter<'a> {
             layer: None,
             policy: Rc::default(),
             tally: Arc::default(),
-            buffer: ChunkBuffer::default(),
+            chunk: Vec::new(),
             report,
             at_layer: None,
         }
@@ -133,6 +135,11 @@ impl<'a> ImageWriter<'a> {
     pub(crate) fn governed_by(mut self, policy: &Rc<Policy>) -> Self {
         self.policy = Rc::clone(policy);
         self
+    }
+
+    /// Returns the holes of files that lie on the host.
+    pub(crate) fn holes_of_host(&self) -> Holes {
+        self.writer_options.holes(true)
     }
 
     /// Returns whether the file at `path`, below the target directory, is copied.
@@ -347,8 +354,8 @@ impl<'a> ImageWriter<'a> {
     ) -> Result<(), WriteFailure> {
         let file = node.open()?;
         file.set_len(0)?;
-        let holes = self.writer_options.holes(source);
-        contents::copy(&file, source, &mut self.buffer, holes, &self.tally)?;
+        let holes = self.writer_options.holes(source.lies_on_host());
+        contents::copy(&file, source, &mut self.chunk, holes, &self.tally)?;
         file.close()?;
         Ok(node.set_attributes(&self.times(&self.facts(source, path)))?)
     }
@@ -549,8 +556,8 @@ impl<'a> ImageWriter<'a> {
             // Hints cannot be set once there are extents.
             self.hint(staged.node(), &facts)?;
             let file = staged.node().open()?;
-            let holes = self.writer_options.holes(source);
-            let copied = contents::copy(&file, source, &mut self.buffer, holes, &self.tally);
+            let holes = self.writer_options.holes(source.lies_on_host());
+            let copied = contents::copy(&file, source, &mut self.chunk, holes, &self.tally);
             let copied = copied.and_then(|()| Ok(file.close()?));
             copied.map_err(|failed| failed.needing(source.length()))?;
         }

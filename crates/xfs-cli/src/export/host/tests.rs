@@ -3,7 +3,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::{Directory, Existing, Fidelity, HostWriter};
 use crate::failure::Failure;
@@ -15,7 +15,7 @@ const ARCHIVE: Fidelity =
     Fidelity { is_archive: true, ignores_owner: false, existing: Existing::Replace };
 
 /// Copies `source` into the directory `to`, and returns the failures that were reported.
-fn extract(source: Rc<MemoryFile>, to: &Path, fidelity: Fidelity) -> Vec<String> {
+fn extract(source: Arc<MemoryFile>, to: &Path, fidelity: Fidelity) -> Vec<String> {
     let mut reports = Vec::new();
     let mut report = |failure: Failure| reports.push(failure.to_string());
     let root = Directory::open(to).expect("a directory");
@@ -126,7 +126,7 @@ fn hard_link_is_not_made_through_a_replaced_directory() {
     let stage = Stage::new();
     let mut linked = (*file(7, b"linked")).clone();
     linked.facts.links = 3;
-    let linked = Rc::new(linked);
+    let linked = Arc::new(linked);
     let first = directory(2, &[(b"a", linked.clone())]);
     let root = directory(1, &[(b"d", first), (b"b", linked.clone()), (b"c", linked)]);
     assert_eq!(extract(root, &stage.to(), ARCHIVE), [""; 0]);
@@ -169,8 +169,8 @@ fn archive_copy_keeps_all_properties() {
     let mut root = (*directory(
         1,
         &[
-            (b"sparse", Rc::new(sparse)),
-            (b"pipe", Rc::new(pipe)),
+            (b"sparse", Arc::new(sparse)),
+            (b"pipe", Arc::new(pipe)),
             (b"link", link(4, "../nowhere")),
             (b"\xff\n", file(5, b"odd")),
         ],
@@ -178,7 +178,7 @@ fn archive_copy_keeps_all_properties() {
     .clone();
     root.facts.mode = 0o040_500;
     root.facts.modified = old;
-    assert_eq!(extract(Rc::new(root), &stage.to(), ARCHIVE), [""; 0]);
+    assert_eq!(extract(Arc::new(root), &stage.to(), ARCHIVE), [""; 0]);
     let sparse = fs::metadata(stage.to().join("sparse")).expect("a file");
     assert_eq!((sparse.len(), sparse.mode()), (64 << 20, 0o104_755));
     assert_eq!((sparse.mtime(), sparse.mtime_nsec()), (old.seconds, 123_456_789));
@@ -205,7 +205,7 @@ fn file_that_fails_midway_leaves_nothing() {
     let stage = Stage::new();
     let mut bad = (*file(2, &[7; 4 << 20])).clone();
     bad.fails_at = Some(2 << 20);
-    let root = directory(1, &[(b"bad", Rc::new(bad)), (b"good", file(3, b"good"))]);
+    let root = directory(1, &[(b"bad", Arc::new(bad)), (b"good", file(3, b"good"))]);
     let reports = extract(root, &stage.to(), ARCHIVE);
     assert_eq!(reports.len(), 1, "{reports:?}");
     let names: Vec<_> = fs::read_dir(stage.to())

@@ -7,11 +7,12 @@
 //! top of the source on; `**` stands for any number of directories. With a slash at its end, it
 //! matches directories only. A directory is left out, or taken, with everything below it.
 
-use std::cell::Cell;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+
+use xfs_sync::{AtomicBool, Ordering, Slot};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -30,18 +31,18 @@ pub(crate) struct Filter {
 }
 
 /// A pattern of paths.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct PathPattern {
     parts: Vec<PatternPart>,
     only_directories: bool,
     /// The text and the place that the user gave, for messages.
     given: Given,
-    /// Whether a file has matched.
-    is_used: Cell<bool>,
+    /// Whether a file has matched. The thread that reads a tree ahead asks too.
+    is_used: AtomicBool<Slot>,
 }
 
 /// A pattern as the user gave it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Given {
     /// The option or the file with the pattern.
     place: String,
@@ -162,7 +163,7 @@ impl PathPattern {
         match names.is_empty() {
             false => {
                 let given = Given { place: place.to_owned(), text: text.to_vec() };
-                Ok(Self { parts, only_directories, given, is_used: Cell::new(false) })
+                Ok(Self { parts, only_directories, given, is_used: AtomicBool::default() })
             }
             true => {
                 let shown = names::in_message(text);
@@ -181,13 +182,15 @@ impl PathPattern {
 
     /// Notes whether a file has matched, and returns it.
     fn note(&self, is_match: bool) -> bool {
-        self.is_used.set(self.is_used.get() || is_match);
+        if is_match {
+            self.is_used.store(true, Ordering::Relaxed);
+        }
         is_match
     }
 
     /// Returns whether no file has matched yet.
     pub(super) fn is_unused(&self) -> bool {
-        !self.is_used.get()
+        !self.is_used.load(Ordering::Relaxed)
     }
 
     /// Returns the failure for a pattern that no file has matched.

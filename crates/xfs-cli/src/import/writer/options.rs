@@ -3,9 +3,8 @@
 
 use ferroxfs::Timestamp;
 
-use super::contents::Holes;
 use crate::export::host::Existing;
-use crate::file::source::Source;
+use crate::import::chunks::Holes;
 
 /// Options for writing files into an image.
 #[derive(Clone, Copy, Debug)]
@@ -27,14 +26,14 @@ impl WriterOptions {
         Self { is_archive: true, is_all_root, existing: Existing::Replace, latest }
     }
 
-    /// Returns whether the copy of `source` must depend only on its names, metadata and contents
-    /// (I5 of `writer`). Then the holes that the host's filesystem reports have no influence.
+    /// Returns whether the copy of a source must depend only on its names, metadata and contents (I5
+    /// of `writer`). Then the holes that the host's filesystem reports have no influence.
     /// Access times have none either, because earlier reads have changed them.
-    pub(super) fn is_by_contents<S: Source>(&self, source: &S) -> bool {
-        self.latest.is_some() && source.lies_on_host()
+    pub(super) fn is_by_contents(&self, lies_on_host: bool) -> bool {
+        self.latest.is_some() && lies_on_host
     }
 
-    pub(super) fn holes<S: Source>(&self, source: &S) -> Holes {
-        if self.is_by_contents(source) { Holes::OfZeros } else { Holes::OfSource }
+    pub(super) fn holes(&self, lies_on_host: bool) -> Holes {
+        if self.is_by_contents(lies_on_host) { Holes::OfZeros } else { Holes::OfSource }
     }
 }

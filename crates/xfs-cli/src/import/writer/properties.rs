@@ -32,7 +32,7 @@ impl ImageWriter<'_> {
     /// `writer`).
     pub(super) fn facts<S: Source>(&self, source: &S, path: &[u8]) -> Facts {
         let facts = source.facts();
-        let is_by_contents = self.writer_options.is_by_contents(source);
+        let is_by_contents = self.writer_options.is_by_contents(source.lies_on_host());
         let accessed = if is_by_contents { facts.modified } else { facts.accessed };
         self.governed(path, Facts { accessed, ..facts })
     }

@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::process::Command;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::TarWriter;
 use crate::failure::Failure;
@@ -12,7 +12,7 @@ use crate::file::facts::{Facts, Time};
 use crate::file::memory::{MemoryFile, directory, facts, file, link};
 use crate::file::source::NamedValue;
 
-fn archive(source: Rc<MemoryFile>, path: &str) -> (Vec<u8>, Vec<String>) {
+fn archive(source: Arc<MemoryFile>, path: &str) -> (Vec<u8>, Vec<String>) {
     let (mut bytes, mut reports) = (Vec::new(), Vec::new());
     let mut report = |failure: Failure| reports.push(failure.to_string());
     TarWriter::new(&mut bytes, &mut report).write(source, path.as_bytes()).expect("writes");
@@ -43,7 +43,7 @@ fn gnu_tar_reads_everything_back() {
     plain.facts = Facts { mode: 0o100_640, modified: old, links: 2, ..plain.facts };
     plain.attributes =
         vec![NamedValue { name: b"user.a=b%c".to_vec(), value: b"\0value\n".to_vec() }];
-    let plain = Rc::new(plain);
+    let plain = Arc::new(plain);
     let long = "n".repeat(250);
     let odd = b"\xff\n odd".as_slice();
     let root = directory(
@@ -54,7 +54,7 @@ fn gnu_tar_reads_everything_back() {
             (long.as_bytes(), file(3, b"long")),
             (odd, file(4, b"odd")),
             (b"link", link(5, &"t".repeat(300))),
-            (b"pipe", Rc::new(MemoryFile { facts: facts(6, 0o010_600), ..MemoryFile::default() })),
+            (b"pipe", Arc::new(MemoryFile { facts: facts(6, 0o010_600), ..MemoryFile::default() })),
         ],
     );
     let (bytes, reports) = archive(root, "root");
@@ -87,7 +87,7 @@ fn check_sparse(size: u64, contents: &[(u64, usize)]) {
         expected[offset as usize..offset as usize + length].fill(7);
     }
     let name = "s".repeat(120);
-    let (bytes, reports) = archive(directory(1, &[(name.as_bytes(), Rc::new(sparse))]), "d");
+    let (bytes, reports) = archive(directory(1, &[(name.as_bytes(), Arc::new(sparse))]), "d");
     assert_eq!(reports, [""; 0]);
     extract(&bytes, to.path());
     let path = to.path().join("d").join(name);
@@ -112,7 +112,7 @@ fn unreadable_file_does_not_end_the_archive() {
     let to = tempfile::tempdir().expect("a directory");
     let mut bad = (*file(2, &[7; 3 << 20])).clone();
     bad.fails_at = Some(1 << 20);
-    let root = directory(1, &[(b"bad", Rc::new(bad)), (b"good", file(3, b"good"))]);
+    let root = directory(1, &[(b"bad", Arc::new(bad)), (b"good", file(3, b"good"))]);
     let (bytes, reports) = archive(root, "d");
     assert_eq!(reports.len(), 1, "{reports:?}");
     extract(&bytes, to.path());
