@@ -57,23 +57,24 @@ fn read_ranges<S: Source, E: From<ReadFailure>>(
     mut take: impl FnMut(u64, &mut Vec<u8>) -> Result<(), E>,
 ) -> Result<u64, E> {
     let end = source.length().unwrap_or(u64::MAX);
-    let mut offset = 0;
+    let (mut offset, mut ended) = (0, 0);
     while let Some(range) = source.data_after(offset).map_err(ReadFailure)? {
         offset = range.start;
         while offset < range.end.min(end) {
             let length = read_chunk(source, offset, range.end.min(end), chunk)?;
             if length == 0 {
-                return Ok(offset);
+                return Ok(ended);
             }
             take(offset, chunk)?;
             offset += length;
+            ended = offset;
         }
         offset = offset.max(range.end);
         if offset >= end {
             break;
         }
     }
-    Ok(offset)
+    Ok(ended)
 }
 
 /// Reads all contents. Chunks in which the source has no data are left out. Each chunk starts at a

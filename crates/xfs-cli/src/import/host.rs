@@ -20,7 +20,7 @@ use xfs_sync::{Mutex, Object};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::file::facts::{Facts, Time};
-use crate::file::source::{NamedValue, Source, is_carried_over};
+use crate::file::source::{NamedValue, Source, fill_chunk, is_carried_over};
 use crate::import::policy::filter::Filter;
 use crate::terminal::names;
 
@@ -232,6 +232,15 @@ impl Source for HostSource {
             Some(file) => file.read_at(buffer, offset).map_err(|error| self.failed(&error)),
             None => Ok(0),
         }
+    }
+
+    fn read_chunk(&self, chunk: &mut Vec<u8>, offset: u64, wanted: usize) -> Result<(), Failure> {
+        // Most files of unknown length are empty, and need no memory for a whole chunk.
+        if self.length.is_none() && self.read_at(&mut [0; 1], offset)? == 0 {
+            chunk.clear();
+            return Ok(());
+        }
+        fill_chunk(self, chunk, offset, wanted)
     }
 
     fn data_after(&self, offset: u64) -> Result<Option<Range<u64>>, Failure> {

@@ -156,6 +156,10 @@ fn volume_is_made_in_a_partition_that_exists() {
     place.check_failure(&mkfs("2", &[]), 1, "partition 2 holds");
     place.check_failure(&mkfs("3", &["-f"]), 2, "has no partition 3\nhint: it has: 1 (\"ESP\"), 2");
     place.check_failure(&mkfs("1", &["-f"]), 2, "disk");
+    fs::create_dir(place.path("large")).unwrap();
+    fs::write(place.path("large/file"), vec![1; (290 * MIB) as usize]).unwrap();
+    let shortage = "no space left on the volume; nothing was written; all files need a volume of";
+    place.check_failure(&mkfs("2", &["-f", "--from", "large"]), 1, shortage);
     assert!(fs::read(place.path("disk")).unwrap() == before, "a refusal has written");
     place.check(&mkfs("2", &["-f", "-L", "second", "--from", "boot"]));
     assert_eq!(place.check(&["label", "disk"]), "second\n");

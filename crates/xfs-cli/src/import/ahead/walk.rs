@@ -13,6 +13,8 @@ pub(super) struct Walk<S> {
     batches: SyncSender<Vec<Message<S>>>,
     /// Buffers of whole chunks that the writer has emptied.
     empty: Receiver<Vec<u8>>,
+    /// A buffer of a whole chunk that was not sent; empty if there is none.
+    spare: Vec<u8>,
     batch: Vec<Message<S>>,
     /// The numbers of files and of bytes of contents in the batch.
     files: usize,
@@ -39,7 +41,7 @@ impl<S: Source> Walk<S> {
         batches: SyncSender<Vec<Message<S>>>,
         empty: Receiver<Vec<u8>>,
     ) -> Self {
-        Self { holes, batches, empty, batch: Vec::new(), files: 0, bytes: 0 }
+        Self { holes, batches, empty, spare: Vec::new(), batch: Vec::new(), files: 0, bytes: 0 }
     }
 
     /// Reads everything below a directory, and stops early if the writer stops. There is no
@@ -91,26 +93,32 @@ impl<S: Source> Walk<S> {
     }
 
     fn send_contents(&mut self, source: &S) -> Result<(), Stop> {
-        let mut chunk = self.buffer(source.length());
-        chunks::read(source, self.holes, &mut chunk, |offset, chunk| {
-            let bytes = std::mem::take(chunk);
-            let is_whole = bytes.len() == CHUNK_BYTES;
+        let is_small = source.length().is_some_and(|length| length < CHUNK_BYTES as u64);
+        let mut chunk = if is_small { Vec::new() } else { self.buffer() };
+        let read = chunks::read(source, self.holes, &mut chunk, |offset, chunk| {
+            // A short chunk does not take a large buffer with it (I2).
+            let bytes = match chunk.capacity() / 2 > chunk.len() {
+                true => chunk.clone(),
+                false => std::mem::take(chunk),
+            };
             self.bytes += bytes.len();
             self.send(Message::Chunk { offset, bytes })?;
-            if is_whole {
-                *chunk = self.buffer(None);
+            if chunk.capacity() == 0 && !is_small {
+                *chunk = self.buffer();
             }
             Ok::<_, Stop>(())
-        })?;
-        Ok(())
+        });
+        if !is_small {
+            self.spare = chunk;
+        }
+        read.map(drop)
     }
 
-    /// Returns a buffer for a chunk of a file of this length. For large files it is one that the
-    /// writer has emptied, if there is one.
-    fn buffer(&self, length: Option<u64>) -> Vec<u8> {
-        match length {
-            Some(length) if length < CHUNK_BYTES as u64 => Vec::new(),
-            _ => self.empty.try_recv().unwrap_or_default(),
+    /// Returns a buffer of a whole chunk if one is free, or an empty one.
+    fn buffer(&mut self) -> Vec<u8> {
+        match self.spare.capacity() {
+            0 => self.empty.try_recv().unwrap_or_default(),
+            _ => std::mem::take(&mut self.spare),
         }
     }
 

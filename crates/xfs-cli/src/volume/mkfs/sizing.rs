@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use ferroxfs::{Error, PosixError, Space};
 use xfs_device::{FileDevice, FileOptions, SharedDevice};
+use xfs_image::is_address;
 use xfs_mkfs::{Devices, Discard, Options, Plan, Size, TargetDevice};
 
 use super::asked::{asked_time, geometry_failure, identity};
@@ -95,17 +96,19 @@ impl Sizing<'_> {
     }
 
     /// Fails if the files of the sources do not fit the volume `plan`. Writes nothing to its device.
+    /// Where no temporary file can have the length of the device, the volume is not measured.
     ///
     /// # Errors
     ///
-    /// Too little space, sources that cannot be read, or no space for a trial volume.
+    /// Too little space, or sources that cannot be read.
     pub(super) fn check_fits(&self, plan: &Plan) -> Result<(), Failure> {
         let bytes = self.target.data_bytes;
         let policy = Fill::policy(self.arguments, None)?;
         let sources = Fill::sources(self.arguments, None, &policy)?;
         let mut census = Census::new(plan.superblock(), sources.are_layers());
         sources.without(&[self.path]).count(&mut census, &policy)?;
-        let volume = self.trial_volume(plan, bytes, self.filling(false)?)?;
+        let filling = self.filling(false)?;
+        let Ok(volume) = self.trial_volume(plan, bytes, filling) else { return Ok(()) };
         let space = volume.inner().space().map_err(|error| volume.whole_failure(error))?;
         // The sums are upper bounds. If they do not fit, only a trial shows whether the files do.
         if self.shortage(&space, census.need(), FreeSpace::Bytes(0)) == 0
@@ -188,6 +191,7 @@ impl Sizing<'_> {
     /// Creates an unnamed file of this length, which takes no space until it is written.
     fn temporary(&self, bytes: u64) -> Result<SharedDevice, Failure> {
         let folder = match self.path.metadata() {
+            _ if is_address(self.path) => std::env::temp_dir(),
             Ok(metadata) if !metadata.is_file() => std::env::temp_dir(),
             _ => match self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
                 Some(folder) => folder.to_owned(),
