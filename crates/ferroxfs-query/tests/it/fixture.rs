@@ -70,8 +70,9 @@ impl Dataset {
         set.add(DAYS[0], A, &rows);
         set.add(DAYS[0], B, &[directory(128, "/"), file(129, 1 << 30, "/large <i>")]);
         rows.remove(3);
-        rows[2].size = 9000;
-        rows[2].day += 1;
+        let third = rows.get_mut(2).expect("there are three rows");
+        third.size = 9000;
+        third.day += 1;
         rows.push(file(136, 5000, "/home/new"));
         set.add(DAYS[1], A, &rows);
         set.add(DAYS[1], B, &[directory(128, "/"), file(129, 1 << 30, "/large <i>")]);
@@ -99,7 +100,8 @@ impl Dataset {
         let hashes = StringArray::from_iter(rows.iter().map(|(_, hash)| *hash));
         let rows: Vec<Inode> = rows.iter().map(|(row, _)| row.clone()).collect();
         let batch = inodes(&rows);
-        let columns = batch.schema().fields().iter().map(|field| field.name().clone());
+        let schema = batch.schema();
+        let columns = schema.fields().iter().map(|field| field.name().clone());
         let mut columns: Vec<(String, ArrayRef)> =
             columns.zip(batch.columns().iter().cloned()).collect();
         columns.push(("hash".to_owned(), Arc::new(hashes)));

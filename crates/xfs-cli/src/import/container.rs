@@ -39,6 +39,7 @@ use crate::import::archive::block;
 use crate::import::decompress::{Compression, Decompressed, Input};
 use crate::input::Spool;
 use crate::terminal::names;
+use crate::terminal::tally::Gauge;
 pub(crate) use address::{ContainerAddress, ContainerForm};
 use blobs::BlobStore;
 pub(crate) use choice::Platform;
@@ -60,6 +61,8 @@ const HEAD_BYTES: u64 = 512;
 pub(crate) struct ContainerImage {
     store: Arc<BlobStore>,
     layers: Vec<ImageLayer>,
+    /// How much of all layers has been read.
+    gauge: Gauge,
     /// The name in messages.
     name: String,
 }
@@ -103,7 +106,15 @@ impl ContainerImage {
             ContainerForm::OciDirectory | ContainerForm::OciArchive => oci_layers(&store, &choice),
         };
         let layers = layers.map_err(|failure| failure.about(&name))?;
-        Ok(Self { store: Arc::new(store), layers, name })
+        let lengths = layers.iter().map(|layer| store.length(&layer.path));
+        let length = lengths.sum::<Result<_, _>>().map_err(|failure| failure.about(&name))?;
+        let gauge = Gauge::new(length);
+        Ok(Self { store: Arc::new(store), layers, gauge, name })
+    }
+
+    /// Returns how much of all layers has been read, as they are stored.
+    pub(crate) fn gauge(&self) -> Gauge {
+        self.gauge.clone()
     }
 
     /// Returns the number of layers.
@@ -123,7 +134,7 @@ impl ContainerImage {
         let name = format!("{}: layer {} of {}", self.name, number + 1, self.layers.len());
         let failed = |failure: Failure| failure.about(&name);
         let input = self.store.reader(path).map_err(failed)?;
-        let input = unpacked_layer(Box::new(input))
+        let input = unpacked_layer(Box::new(self.gauge.follow(input)))
             .map_err(|error| Failure::new(Exit::Failed, error.to_string()).about(&name).placed())?;
         // I2: the reader fails at the end of other contents.
         let input = VerifyingReader::new(input, unpacked.clone());

@@ -32,7 +32,7 @@ use crate::import::prototype::{PrototypeOptions, PrototypeSource};
 use crate::import::writer::ImageWriter;
 use crate::input::{self, Spool, SpoolReader};
 use crate::terminal::names;
-use crate::terminal::tally::{Gauge, Measure};
+use crate::terminal::tally::Gauge;
 
 /// The size of one read of an archive, in bytes.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -180,11 +180,13 @@ impl ImportOrigin {
         }
     }
 
-    /// Returns the expected amount of work, for the progress display.
-    pub(crate) fn measure(&self) -> Measure {
+    /// Returns how much of the input has been read, for the progress display. `None` if the length
+    /// of the input is unknown.
+    pub(crate) fn gauge(&self) -> Option<Gauge> {
         match self {
-            Self::Archive(_, _, Some(gauge)) => Measure::Input(gauge.clone()),
-            _ => Measure::Unknown,
+            Self::Archive(_, _, gauge) => gauge.clone(),
+            Self::Container(image, _) => Some(image.gauge()),
+            Self::Tree(_) | Self::Prototype(_) => None,
         }
     }
 

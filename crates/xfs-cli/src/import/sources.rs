@@ -86,10 +86,11 @@ impl ImportSources {
 
     /// Returns the expected amount of work, for the progress display.
     pub(crate) fn measure(&self) -> Measure {
-        match self.sources.as_slice() {
-            [PlacedSource::Contents { origin, .. }] => origin.measure(),
-            _ => Measure::Unknown,
-        }
+        let gauges = self.sources.iter().map(|source| match source {
+            PlacedSource::Contents { origin, .. } => origin.gauge(),
+            PlacedSource::File { .. } => None,
+        });
+        gauges.collect::<Option<Vec<_>>>().map_or(Measure::Unknown, Measure::Inputs)
     }
 
     /// Adds the files of all sources to a census.

@@ -148,8 +148,8 @@ pub(crate) enum Measure {
     Bytes(u64),
     /// The work of a whole volume: the bytes of contents, plus [`BYTES_PER_FILE`] for each file.
     Volume(u64),
-    /// The length in bytes of an input. The position in the input is the amount done.
-    Input(Gauge),
+    /// The lengths in bytes of inputs. The positions in them are the amount done.
+    Inputs(Vec<Gauge>),
 }
 
 impl Measure {
@@ -178,14 +178,17 @@ impl Measure {
             Self::Files(_) => (names, expected),
             Self::Bytes(_) => (counts.bytes, expected),
             Self::Volume(_) => (counts.bytes + names * BYTES_PER_FILE, expected),
-            Self::Input(gauge) => (gauge.done.value(), gauge.length),
+            Self::Inputs(gauges) => (
+                gauges.iter().map(|gauge| gauge.done.value()).sum(),
+                gauges.iter().map(|gauge| gauge.length).sum(),
+            ),
         };
         (all > 0).then(|| (done.min(all), all))
     }
 
     pub(crate) fn expected(&self) -> u64 {
         match self {
-            Self::Unknown | Self::Input(_) => 0,
+            Self::Unknown | Self::Inputs(_) => 0,
             Self::Files(count) | Self::Bytes(count) | Self::Volume(count) => *count,
         }
     }

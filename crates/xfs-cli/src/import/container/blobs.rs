@@ -104,6 +104,12 @@ impl BlobStore {
         Ok(Self::Archive { bytes, members })
     }
 
+    /// Returns the length in bytes of a blob.
+    pub(super) fn length(&self, path: &str) -> Result<u64, Failure> {
+        let (_, length) = self.open_file(path)?;
+        Ok(length)
+    }
+
     /// Returns a reader of the file at `path`.
     pub(super) fn reader(&self, path: &str) -> Result<Box<dyn Read + Send>, Failure> {
         let (reader, _) = self.open_file(path)?;

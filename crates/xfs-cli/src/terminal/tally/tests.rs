@@ -72,8 +72,12 @@ fn gauge_counts_read_bytes() {
     let gauge = Gauge::new(8);
     let mut reader = gauge.follow(&b"12345678"[..]);
     reader.read_exact(&mut [0; 6]).unwrap();
-    let line = work(Subject::Contents, Measure::Input(gauge));
-    assert_eq!(line.line(&tally(0, 0, 0), Duration::ZERO).fraction, Some((6, 8)));
+    let second = Gauge::new(16);
+    let line = work(Subject::Contents, Measure::Inputs(vec![gauge, second.clone()]));
+    let line = |elapsed| line.line(&tally(0, 0, 0), elapsed);
+    assert_eq!(line(Duration::ZERO).fraction, Some((6, 24)));
+    std::io::copy(&mut second.follow(&[0; 6][..]), &mut std::io::sink()).unwrap();
+    assert!(line(Duration::from_secs(8)).text.ends_with("8.0 s left"), "half is done");
 }
 
 #[test]
