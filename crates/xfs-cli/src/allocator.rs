@@ -1,9 +1,9 @@
-//! The memory allocator of the program, and the time after which freed memory goes back to the
-//! system (docs/adr/0005).
+//! The memory allocator of the program, the time after which freed memory goes back to the system,
+//! and the size of its pages (docs/adr/0005).
 //!
 //! The library leaves the choice of an allocator to the program that links it.
 
-#![allow(unsafe_code, reason = "options of the allocator have no safe wrapper")]
+#![allow(unsafe_code, reason = "options of the allocator and prctl(2) have no safe wrapper")]
 
 use libmimalloc_sys::{mi_option_set_default, mi_option_t};
 
@@ -39,6 +39,18 @@ pub(crate) fn keep_freed_memory() {
     unsafe {
         mi_option_set_default(PURGE_DELAY, KEPT_MS);
         mi_option_set_default(PURGE_DECOMMITS, WHEN_NEEDED);
+    }
+}
+
+/// Says whether the system may back the memory of this process with huge pages, from now on. A
+/// program that this process starts inherits it.
+pub(crate) fn allow_huge_pages(allows: bool) {
+    let disabled = std::ffi::c_ulong::from(!allows);
+    // SAFETY: The call has five arguments, of which it uses the first two. It touches no memory of
+    // this process.
+    unsafe {
+        // A kernel without the call takes more memory, and does the same otherwise.
+        libc::prctl(libc::PR_SET_THP_DISABLE, disabled, 0_u64, 0_u64, 0_u64);
     }
 }
 

@@ -82,6 +82,7 @@ use crate::terminal::console::{self, Console};
 
 fn main() -> ExitCode {
     allocator::keep_freed_memory();
+    allocator::allow_huge_pages(false);
     let arguments = fsck::arguments(mount::helper::arguments(std::env::args_os()));
     let mut cli = match cli::parse(arguments.clone()) {
         Ok(cli) => cli,
@@ -93,6 +94,9 @@ fn main() -> ExitCode {
         }
         Err(answer) => return console::answer(answer).into(),
     };
+    if uses_huge_pages(&cli.command) {
+        allocator::allow_huge_pages(true);
+    }
     cli.global.requests = Requests::new(&cli.global);
     let is_diff = matches!(cli.command, Command::Diff(_));
     let is_run = matches!(cli.command, Command::Run(_));
@@ -113,6 +117,20 @@ fn main() -> ExitCode {
         return diff::code_of(exit).into();
     }
     exit.into()
+}
+
+/// Returns whether a command is faster with huge pages, or starts a program that chooses for itself.
+/// Other commands are as fast without them, and take a fifth to a half less memory.
+fn uses_huge_pages(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Bench(_)
+            | Command::Edit(_)
+            | Command::Mount(_)
+            | Command::Run(_)
+            | Command::Scan(_)
+            | Command::Serve(_)
+    )
 }
 
 fn run(cli: Cli, console: &mut Console) -> Result<(), Failure> {
