@@ -7,21 +7,24 @@ use crate::error::Error;
 use crate::report::Report;
 
 /// The Debian packages of the programs that the tests call or use as oracles.
-const PACKAGES: [&str; 29] = [
+const PACKAGES: [&str; 32] = [
     "acl",
     "attr",
     "bzip2",
     "cpio",
+    "dosfstools",
     "dpkg",
     "fdisk",
     "fuse3",
     "gcc",
+    "gdisk",
     "git",
     "kmod",
     "libarchive-tools",
     "libnfs-utils",
     "lvm2",
     "lz4",
+    "mtools",
     "musl-tools",
     "ovmf",
     "pkg-config",

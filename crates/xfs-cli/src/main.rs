@@ -119,8 +119,8 @@ fn main() -> ExitCode {
     exit.into()
 }
 
-/// Returns whether a command is faster with huge pages, or starts a program that chooses for itself.
-/// Other commands are as fast without them, and take a fifth to a half less memory.
+/// Returns whether a command is faster with huge pages, or starts a program that chooses for
+/// itself. Other commands are as fast without them, and take a fifth to a half less memory.
 fn uses_huge_pages(command: &Command) -> bool {
     matches!(
         command,

@@ -73,7 +73,8 @@ impl<'a> Group<'a> {
         if header.saturating_add(margin) <= block
             && block < self.length_blocks.saturating_sub(margin)
         {
-            // The bounds are at most a margin away from the ends of the group: no division is needed.
+            // The bounds are at most a margin away from the ends of the group: no division is
+            // needed.
             return true;
         }
         let bound = self.geometry.inode_bound_blocks();

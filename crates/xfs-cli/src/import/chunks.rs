@@ -1,8 +1,8 @@
 //! The contents of a source, cut into chunks.
 //!
 //! Owns: the boundaries of the chunks, and which ranges become holes before a chunk is read. Does
-//! **not** own: the use of the chunks: the writer puts them into a volume, and the thread that reads
-//! ahead sends them to the writer.
+//! **not** own: the use of the chunks: the writer puts them into a volume, and the thread that
+//! reads ahead sends them to the writer.
 //!
 //! # Invariants
 //!
@@ -93,6 +93,7 @@ fn read_aligned<S: Source, E: From<ReadFailure>>(
                 Some(range) => data = range,
                 None => return Ok(offset),
             }
+            // I2: the holes of the source move no boundary.
             let first = data.start - data.start % CHUNK_BYTES as u64;
             offset = offset.max(first);
         }
@@ -106,8 +107,8 @@ fn read_aligned<S: Source, E: From<ReadFailure>>(
     Ok(offset)
 }
 
-/// Reads one chunk from `offset` on, up to `end` (I1), and returns its length in bytes. Fails if the
-/// length of the source is known, but the source has become shorter.
+/// Reads one chunk from `offset` on, up to `end` (I1), and returns its length in bytes. Fails if
+/// the length of the source is known, but the source has become shorter.
 fn read_chunk<S: Source>(
     source: &S,
     offset: u64,
@@ -122,3 +123,6 @@ fn read_chunk<S: Source>(
     }
     Ok(chunk.len() as u64)
 }
+
+#[cfg(test)]
+mod tests;

@@ -209,3 +209,41 @@ pub(crate) fn disk_is_made_on_a_block_device() -> Result<(), TrialError> {
     check_filesystems(place.path(), &disk);
     Ok(())
 }
+
+/// Checks both ways of working with systemd-repart: it copies a finished volume into a partition,
+/// and a volume is made in a partition that it has made.
+pub(crate) fn repart_takes_a_volume_and_makes_a_partition() -> Result<(), TrialError> {
+    ready()?;
+    need(&["systemd-repart"])?;
+    let place = trees();
+    let path = |name: &str| place.path().join(name);
+    let tree = path("tree");
+    let tree = tree.to_str().expect("a path");
+    let volume = path("volume");
+    let minimize = ["mkfs", "-q", "--minimize", "--from", tree];
+    check(&minimize, &ferroxfs(&minimize, &volume), &[0])?;
+    let repart = |name: &str, partition: &str| {
+        let definitions = path(&format!("{name}.d"));
+        fs::create_dir(&definitions).unwrap();
+        let definition = format!("[Partition]\nType=root\nLabel=the root\n{partition}\n");
+        fs::write(definitions.join("10-root.conf"), definition).unwrap();
+        let disk = path(name);
+        let mut repart = Command::new("systemd-repart");
+        repart.args(["--empty=create", "--size=400M", "--dry-run=no", "--no-pager"]);
+        text(repart.arg(format!("--definitions={}", definitions.display())).arg(&disk));
+        disk
+    };
+    let copied = repart("copied", &format!("CopyBlocks={}\nGrowFileSystem=yes", volume.display()));
+    let made = repart("made", "SizeMinBytes=320M");
+    let fill = ["mkfs", "-q", "-f", "--partition", "the root", "--from", tree];
+    check(&fill, &ferroxfs(&fill, &made), &[0])?;
+    for disk in [copied, made] {
+        let checked = ["check", "-q", "--partition", "the root"];
+        check(&checked, &ferroxfs(&checked, &disk), &[0])?;
+        let file = format!("{}:/file", disk.display());
+        let cat = ferroxfs(&["cat", "--partition", "the root"], Path::new(&file));
+        check(&["cat"], &cat, &[0])?;
+        assert!(cat.stdout == vec![3; 1_000_000], "{file}");
+    }
+    Ok(())
+}

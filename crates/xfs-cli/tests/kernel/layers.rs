@@ -6,7 +6,7 @@
 //! the layer's own entries are put on top.
 
 #[path = "../it/layers/oci.rs"]
-mod oci;
+pub(crate) mod oci;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -75,6 +75,14 @@ fn main() -> ExitCode {
         Trial::new("new_gpt_disk_passes_other_programs", disks::new_gpt_disk_passes),
         Trial::new("new_mbr_disk_passes_other_programs", disks::new_mbr_disk_passes),
         Trial::new("disk_of_a_recipe_boots_by_firmware", booting::disk_boots),
+        Trial::new(
+            "smallest_volume_grows_at_first_boot",
+            booting::smallest_volume_grows_at_first_boot,
+        ),
+        Trial::new(
+            "repart_takes_a_volume_and_makes_a_partition",
+            disks::repart_takes_a_volume_and_makes_a_partition,
+        ),
         Trial::new("disk_is_made_on_a_block_device", disks::disk_is_made_on_a_block_device),
         Trial::new(
             "free_space_of_a_device_reads_as_zeros",

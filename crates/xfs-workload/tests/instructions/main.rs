@@ -26,8 +26,8 @@ const TOLERANCE_PERCENT: u64 = 5;
 
 const NAME: &str = "instructions_of_operations";
 
-/// Path of the folder of the tables, below the folder of the crate. The table of a compiler is named
-/// after its version.
+/// Path of the folder of the tables, below the folder of the crate. The table of a compiler is
+/// named after its version.
 const TABLES: &str = "tests/instructions";
 
 fn main() -> ExitCode {

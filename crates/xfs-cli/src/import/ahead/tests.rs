@@ -81,6 +81,8 @@ fn sparse(path: &Path) {
     sparse.set_len(9 << 20).unwrap();
 }
 
+/// Checks I1 and I3: what the writer is given is what it would have read, also where it leaves out
+/// a directory or contents, and of a file with two names.
 #[test]
 fn tree_of_the_host_is_the_same_when_it_is_read_ahead() {
     let place = tempfile::tempdir().unwrap();

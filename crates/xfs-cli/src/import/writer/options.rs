@@ -26,8 +26,8 @@ impl WriterOptions {
         Self { is_archive: true, is_all_root, existing: Existing::Replace, latest }
     }
 
-    /// Returns whether the copy of a source must depend only on its names, metadata and contents (I5
-    /// of `writer`). Then the holes that the host's filesystem reports have no influence.
+    /// Returns whether the copy of a source must depend only on its names, metadata and contents
+    /// (I5 of `writer`). Then the holes that the host's filesystem reports have no influence.
     /// Access times have none either, because earlier reads have changed them.
     pub(super) fn is_by_contents(&self, lies_on_host: bool) -> bool {
         self.latest.is_some() && lies_on_host

@@ -95,8 +95,9 @@ impl Sizing<'_> {
         Err(Failure::usage("-d size=auto: no size holds the files with these options"))
     }
 
-    /// Fails if the files of the sources do not fit the volume `plan`. Writes nothing to its device.
-    /// Where no temporary file can have the length of the device, the volume is not measured.
+    /// Fails if the files of the sources do not fit the volume `plan`. Writes nothing to its
+    /// device. Where no temporary file can have the length of the device, the volume is not
+    /// measured.
     ///
     /// # Errors
     ///
