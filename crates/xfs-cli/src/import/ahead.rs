@@ -1,7 +1,7 @@
 //! Reading a tree on a thread of its own, ahead of the writer that copies it.
 //!
 //! Owns: the thread, the order of its messages, and the bound of their memory. Does **not** own:
-//! the tree ([`Source`]), or the boundaries of chunks ([`chunks`]).
+//! the tree ([`Source`]), or the boundaries of chunks [`chunks`](crate::import::chunks).
 //!
 //! The thread walks the tree in the order in which the writer asks for it: a directory, and then
 //! everything below it. It sends what it has read in batches, because each message alone would wake
@@ -41,10 +41,14 @@ const BATCH_FILES: usize = 64;
 /// The number of bytes of contents after which a batch is sent.
 const BATCH_BYTES: usize = 256 << 10;
 
+/// The name of an entry of a directory and its file, or the reason why it cannot be read.
+type EntryAhead<S> = Result<(Vec<u8>, FileAhead<S>), Failure>;
+
 /// A message of the thread.
+#[expect(clippy::large_enum_variant, reason = "a box would be an allocation for each file")]
 enum Message<S> {
     /// An entry of a directory. If it is a file with contents, its chunks follow.
-    Entry { depth: usize, entry: Result<(Vec<u8>, FileAhead<S>), Failure> },
+    Entry { depth: usize, entry: EntryAhead<S> },
     /// A chunk of the contents of the last entry, from `offset` on.
     Chunk { offset: u64, bytes: Vec<u8> },
     /// The end of the contents of the last entry, or the failure that ended them.

@@ -1,6 +1,6 @@
 //! A disk that one command has made from a container image boots: firmware finds the boot loader in
-//! the EFI system partition, the loader the kernel and its initramfs, and the initramfs the root, by
-//! the name of its partition. There it compares every file with a list that was made before the
+//! the EFI system partition, the loader the kernel and its initramfs, and the initramfs the root,
+//! by the name of its partition. There it compares every file with a list that was made before the
 //! disk. The upper layer of the image replaces a file and hides another one.
 //!
 //! The disk is a qcow2 image, so qemu also reads and writes what ferroxfs has packed. An emulated
@@ -178,7 +178,7 @@ pub(crate) fn smallest_volume_grows_at_first_boot() -> Result<(), TrialError> {
     assert!(smallest < 40 << 20, "{smallest} bytes");
     fs::File::options().write(true).open(&image).unwrap().set_len(DEVICE_BYTES).unwrap();
     let text = guest.image(&image).run()?.checked()?;
-    assert_eq!(text, "verdict: 203 files are good, 1 4 hundred MiB\n");
+    assert_eq!(text, "verdict: 203 files are good, 1 5 hundred MiB\n");
     check(&["check"], &ferroxfs(&["check", "-q"], &image), &[0])
 }
 

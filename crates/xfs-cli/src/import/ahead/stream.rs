@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, SyncSender};
 
-use super::{FileAhead, Message};
+use super::{EntryAhead, Message};
 use crate::failure::Failure;
 use crate::import::chunks::CHUNK_BYTES;
 
@@ -23,10 +23,7 @@ impl<S> Stream<S> {
 
     /// Returns the next entry of the directory whose entries have the depth `depth`; `None` at its
     /// end. Leaves out contents that were not copied, and directories that were not entered.
-    pub(super) fn next_entry(
-        &self,
-        depth: usize,
-    ) -> Option<Result<(Vec<u8>, FileAhead<S>), Failure>> {
+    pub(super) fn next_entry(&self, depth: usize) -> Option<EntryAhead<S>> {
         loop {
             match self.next() {
                 Message::Entry { depth: found, entry } if found == depth => return Some(entry),
@@ -57,7 +54,7 @@ impl<S> Stream<S> {
             Message::Chunk { offset, bytes } => Ok(Some((offset, bytes))),
             Message::ContentsEnd(end) => end.map(|()| None),
             Message::Entry { .. } | Message::DirectoryEnd { .. } => {
-                panic!("I1: the contents of a file follow it")
+                unreachable!("I1: the contents of a file follow it")
             }
         }
     }
