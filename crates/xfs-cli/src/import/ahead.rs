@@ -1,7 +1,7 @@
 //! Reading a tree on a thread of its own, ahead of the writer that copies it.
 //!
 //! Owns: the thread, the order of its messages, and the bound of their memory. Does **not** own:
-//! the tree ([`Source`]), or the boundaries of chunks [`chunks`](crate::import::chunks).
+//! the tree ([`Source`]), or the boundaries of chunks ([`chunks`](crate::import::chunks)).
 //!
 //! The thread walks the tree in the order in which the writer asks for it: a directory, and then
 //! everything below it. It sends what it has read in batches, because each message alone would wake
