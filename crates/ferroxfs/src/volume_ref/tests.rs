@@ -62,9 +62,9 @@ fn cached_path_costs_a_user_no_more_than_root() {
     let options = OpenOptions::new().write(true);
     let volume = options.open_device(make_with("")).unwrap();
     volume.create_dir_all("/a/b/c").unwrap();
-    let somebody = volume.as_user(Credentials::new(1000, 1000));
+    let of_user = volume.as_user(Credentials::new(1000, 1000));
     let root = walk(&|| volume.lookup("/a/b/c"));
-    let user = walk(&|| somebody.lookup("/a/b/c"));
+    let user = walk(&|| of_user.lookup("/a/b/c"));
     assert_eq!(user, root);
     assert_eq!(user.volume.total() + user.group.total(), 0, "{user:?}");
 }

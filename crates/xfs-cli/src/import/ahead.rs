@@ -38,7 +38,7 @@ use walk::Walk;
 const BATCHES_AHEAD: usize = 4;
 /// The number of files after which a batch is sent.
 const BATCH_FILES: usize = 64;
-/// The number of bytes of contents after which a batch is sent.
+/// The number of bytes of contents and attributes after which a batch is sent.
 const BATCH_BYTES: usize = 256 << 10;
 
 /// The name of an entry of a directory and its file, or the reason why it cannot be read.

@@ -80,6 +80,7 @@ impl<S: Source> Walk<S> {
     ) -> Result<Option<S::Entries>, Stop> {
         self.files += 1;
         let (file, source, below) = FileAhead::read(source);
+        self.bytes += file.attributes.iter().flatten().map(|one| one.value.len()).sum::<usize>();
         self.send(Message::Entry { depth, entry: Ok((name, file)) })?;
         if let Some(source) = source {
             let end = match self.send_contents(&source) {
