@@ -241,22 +241,30 @@ impl Run for Mkfs {
 
 impl Mkfs {
     /// Fails if the files do not fit a volume that is written in place: what the device holds now
-    /// stays. Files from a pipe can be read only once, so their space is not known before.
+    /// stays. Files from a pipe can be read only once, so their space is not known before. A size
+    /// that was chosen for the files fits them.
     fn check_fits(&self, console: &mut Console) -> Result<(), Failure> {
         let has_files = self.fill.as_ref().is_some_and(|fill| !fill.sources.is_empty());
-        if self.data.is_staged() || !has_files || reads_pipe(&self.arguments) {
+        let is_chosen = self.chosen.is_some();
+        if self.data.is_staged() || !has_files || is_chosen || reads_pipe(&self.arguments) {
             return Ok(());
         }
         let (options, _) = read_options(&self.arguments, &self.global)?;
-        let _step = console.step("measuring the files");
-        Sizing {
+        let step = console.step("measuring the files");
+        let sizing = Sizing {
             arguments: &self.arguments,
             options: &options,
             path: &self.data.path,
             target: self.target,
             standard_input: None,
+        };
+        let unknown = sizing.check_fits(&self.plan)?;
+        drop(step);
+        if let Some(failure) = unknown {
+            let why = failure.message();
+            console.note(format!("warning: whether the files fit was not measured: {why}"));
         }
-        .check_fits(&self.plan)
+        Ok(())
     }
 
     /// Makes the volume once.

@@ -96,31 +96,37 @@ impl Sizing<'_> {
     }
 
     /// Fails if the files of the sources do not fit the volume `plan`. Writes nothing to its
-    /// device. Where no temporary file can have the length of the device, the volume is not
-    /// measured.
+    /// device. Returns the reason if no temporary volume can tell.
     ///
     /// # Errors
     ///
-    /// Too little space, or sources that cannot be read.
-    pub(super) fn check_fits(&self, plan: &Plan) -> Result<(), Failure> {
+    /// Too little space, sources that cannot be read, or a signal.
+    pub(super) fn check_fits(&self, plan: &Plan) -> Result<Option<Failure>, Failure> {
         let bytes = self.target.data_bytes;
         let policy = Fill::policy(self.arguments, None)?;
         let sources = Fill::sources(self.arguments, None, &policy)?;
         let mut census = Census::new(plan.superblock(), sources.are_layers());
         sources.without(&[self.path]).count(&mut census, &policy)?;
         let filling = self.filling(false)?;
-        let Ok(volume) = self.trial_volume(plan, bytes, filling) else { return Ok(()) };
+        let volume = match self.trial_volume(plan, bytes, filling) {
+            Ok(volume) => volume,
+            Err(failure) => return Ok(Some(failure)),
+        };
         let space = volume.inner().space().map_err(|error| volume.whole_failure(error))?;
         // The sums are upper bounds. If they do not fit, only a trial shows whether the files do.
-        if self.shortage(&space, census.need(), FreeSpace::Bytes(0)) == 0
-            || self.blocks_in_trial(plan, bytes)?.is_some()
-        {
-            return Ok(());
+        if self.shortage(&space, census.need(), FreeSpace::Bytes(0)) == 0 {
+            return Ok(None);
         }
-        let shown = names::in_message(self.path.as_os_str().as_bytes());
-        Err(Failure::from(Error::from(PosixError::NoSpace))
-            .about(&shown)
-            .more("; nothing was written"))
+        match self.blocks_in_trial(plan, bytes) {
+            Ok(Some(_)) => Ok(None),
+            Ok(None) => {
+                let shown = names::in_message(self.path.as_os_str().as_bytes());
+                let failure = Failure::from(Error::from(PosixError::NoSpace)).about(&shown);
+                Err(failure.more("; nothing was written"))
+            }
+            Err(failure) if failure.exit().is_of_signal() => Err(failure),
+            Err(failure) => Ok(Some(failure)),
+        }
     }
 
     /// Returns the bytes by which a volume must grow.
