@@ -37,7 +37,7 @@ use crate::error::BenchError;
 /// The global allocator. It is that of the `ferroxfs` command, so that the measured code runs as it
 /// is shipped.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: xfs_mimalloc::Mimalloc = xfs_mimalloc::Mimalloc;
 
 /// Benchmarks of the ferroxfs project.
 #[derive(Parser)]

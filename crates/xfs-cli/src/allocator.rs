@@ -10,7 +10,7 @@ use libmimalloc_sys::{mi_option_set_default, mi_option_t};
 /// The global allocator, chosen so that threads that share no data do not wait for each other when
 /// they allocate.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: xfs_mimalloc::Mimalloc = xfs_mimalloc::Mimalloc;
 
 /// The number of the option `mi_option_purge_delay`, for which the bindings have no constant.
 const PURGE_DELAY: mi_option_t = 15;

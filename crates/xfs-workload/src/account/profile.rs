@@ -27,7 +27,14 @@ pub(super) struct Profile {
 const FROM_MEMORY: [&str; 3] = ["ILmr", "DLmr", "DLmw"];
 
 /// The functions of the allocator that Rust programs call.
-const ALLOCATORS: [&str; 3] = ["mi_malloc_aligned", "mi_zalloc_aligned", "mi_realloc_aligned"];
+const ALLOCATORS: [&str; 6] = [
+    "mi_malloc",
+    "mi_malloc_aligned",
+    "mi_zalloc",
+    "mi_zalloc_aligned",
+    "mi_realloc",
+    "mi_realloc_aligned",
+];
 
 impl Profile {
     pub(super) fn decode(text: &str) -> Self {

@@ -16,7 +16,7 @@ use xfs_workload::{Caches, OperationAccount, WorkloadError, account, run_operati
 
 /// The allocator of the command, whose instructions do not depend on the C library.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: xfs_mimalloc::Mimalloc = xfs_mimalloc::Mimalloc;
 
 /// Number of files. With this number, work that does not depend on it has a small part.
 const FILES: u64 = 1000;
