@@ -234,6 +234,30 @@ impl<F: BtreeFormat, S: BtreeStore> Editor<F, S> {
         self.keep_root()
     }
 
+    /// Replaces the record `old` by `new`, which has the same key, if the editor stands on `old`.
+    /// Returns `false`, and changes nothing, if it does not. Unlike [`update`](Self::update), reads
+    /// no key: only for btrees whose nodes hold nothing of a record except its key.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of the store.
+    pub fn replace(&mut self, old: &F::Record, new: &F::Record) -> Result<bool> {
+        const { assert!(F::KEY_TELLS_ALL && !F::KIND.layout().has_high_keys) }
+        debug_assert!(F::key(old) == F::key(new), "a replaced record keeps its key");
+        let Some(leaf) = self.path.leaf().filter(|leaf| leaf.index < leaf.count) else {
+            return Ok(false);
+        };
+        let layout = F::KIND.layout();
+        let mut room = [0; MAX_ENTRY_BYTES];
+        let (encoded, _) = room.split_at_mut(layout.record_bytes);
+        F::encode_record(old, self.store.geometry(), encoded);
+        let start = layout.header_bytes() + leaf.index * layout.record_bytes;
+        if leaf.buffer.bytes().get(start..start + layout.record_bytes) != Some(&*encoded) {
+            return Ok(false);
+        }
+        self.put_record(new, leaf.index).map(|()| true)
+    }
+
     /// Returns whether replacing record `index` of the leaf by `record` changes no key in the nodes
     /// above the leaf. No key changes if the old and the new record have the same key, and the key
     /// determines the range that a record covers.

@@ -137,6 +137,7 @@ impl<'a> Attributes<'a> {
         Tree {
             cache: self.cache,
             inode: self.inode,
+            recent: None,
             fork: ForkKind::Attr,
             root: FileBlock(0),
             blocks: 1,

@@ -11,7 +11,7 @@ use xfs_format::inode::ForkKind;
 use xfs_format::{
     BlockKind, Check, Corruption, FileBlock, InodeNumber, Structure, StructureAddress,
 };
-use xfs_inode::{BlockShape, Inode};
+use xfs_inode::{BlockShape, Inode, RecentBuffers};
 
 use crate::bounds::Bounds;
 
@@ -20,6 +20,8 @@ use crate::bounds::Bounds;
 pub(crate) struct Tree<'a> {
     pub(crate) cache: &'a BufferCache,
     pub(crate) inode: &'a Inode,
+    /// The remembered buffers of the data fork. `None` for the attribute fork.
+    pub(crate) recent: Option<&'a RecentBuffers>,
     pub(crate) fork: ForkKind,
     pub(crate) root: FileBlock,
     /// Number of filesystem blocks in a block of the btree.
@@ -131,7 +133,10 @@ impl<'a> Tree<'a> {
 
     fn read(&self, block: FileBlock) -> Result<Buffer> {
         let shape = BlockShape { length_blocks: self.blocks, kind: self.block_kind };
-        let buffer = self.inode.read_fork_block(self.cache, self.fork, block, shape)?;
+        let buffer = match self.recent {
+            Some(recent) => recent.read(self.inode, self.cache, block, shape)?,
+            None => self.inode.read_fork_block(self.cache, self.fork, block, shape)?,
+        };
         let owner = dabtree::owner(&buffer.bytes());
         verify_owner(owner, self.inode, self.structure(), self.place(block))?;
         Ok(buffer)

@@ -18,7 +18,7 @@ use xfs_format::directory::{
 };
 use xfs_format::inode::{FileType, ForkKind};
 use xfs_format::{BlockKind, Corruption, FileBlock, InodeNumber, Structure, StructureAddress};
-use xfs_inode::{BlockShape, Fork, Inode, Mapping};
+use xfs_inode::{BlockShape, Fork, Inode, Mapping, RecentBuffers};
 
 use crate::dabtree::verify_owner;
 
@@ -41,6 +41,8 @@ type EntryVisitor<'v> = dyn FnMut(Result<Entry<'_>>) -> ControlFlow<()> + 'v;
 pub struct Directory<'a> {
     cache: &'a BufferCache,
     inode: &'a Inode,
+    /// The remembered buffers of the inode, if the caller holds its latch.
+    recent: Option<&'a RecentBuffers>,
 }
 
 impl<'a> Directory<'a> {
@@ -51,9 +53,24 @@ impl<'a> Directory<'a> {
     /// Returns [`PosixError::NotDirectory`] if the inode is not a directory.
     pub fn new(cache: &'a BufferCache, inode: &'a Inode) -> Result<Self> {
         match inode.file_type() {
-            FileType::Directory => Ok(Self { cache, inode }),
+            FileType::Directory => Ok(Self { cache, inode, recent: None }),
             _ => Err(PosixError::NotDirectory.into()),
         }
+    }
+
+    /// Creates a view as [`new`](Self::new) does, which finds its blocks through the remembered
+    /// buffers of the inode. The caller holds the inode's latch, shared or exclusive, as long as
+    /// the view exists.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`new`](Self::new).
+    pub fn of_latched(
+        cache: &'a BufferCache,
+        inode: &'a Inode,
+        recent: &'a RecentBuffers,
+    ) -> Result<Self> {
+        Ok(Self { recent: Some(recent), ..Self::new(cache, inode)? })
     }
 
     /// Returns the inode number of `name`, and the file type if the entry holds it. The names `.`
@@ -145,7 +162,11 @@ impl<'a> Directory<'a> {
     /// Reads the data block with index `index`.
     fn read_data(&self, index: u64) -> Result<Buffer> {
         let shape = BlockShape { length_blocks: self.blocks(), kind: BlockKind::DirectoryData };
-        self.inode.read_fork_block(self.cache, ForkKind::Data, self.file_block(index), shape)
+        let at = self.file_block(index);
+        match self.recent {
+            Some(recent) => recent.read(self.inode, self.cache, at, shape),
+            None => self.inode.read_fork_block(self.cache, ForkKind::Data, at, shape),
+        }
     }
 
     /// Decodes a data block, and checks that the block belongs to this directory and fits the

@@ -428,6 +428,63 @@ pub fn seal(bytes: &mut [u8], lsn: Lsn) {
     crc::seal(bytes, CRC_OFFSET);
 }
 
+/// The contents that a free inode keeps for the file that takes its number next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FreeInode {
+    /// The generation. No file with this inode number has had it.
+    pub generation: u32,
+    /// The link of the unlinked list, which is not part of the contents of the inode.
+    pub next_unlinked: AgInode,
+    /// LSN of the last logged change of the inode.
+    pub lsn: Lsn,
+}
+
+impl FreeInode {
+    /// Decodes the free inode `number` in `bytes`. Returns `None` if the inode is in use.
+    ///
+    /// The checksum is not verified: the file that takes the inode replaces all of its bytes but
+    /// the link, and any generation will do.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`Corruption`] if `bytes` is not the inode `number` of this volume.
+    #[inline]
+    pub fn decode(
+        bytes: &[u8],
+        number: InodeNumber,
+        geometry: &Geometry,
+    ) -> Result<Option<Self>, Corruption> {
+        let corrupt = |check: Check| {
+            Corruption::new(Structure::Inode, StructureAddress::Inode(number), check)
+        };
+        let needed = geometry.inode_size as usize;
+        let Some((disk, _)) = bytes.get(..needed).and_then(split_core) else {
+            return Err(corrupt(Check::Truncated { available: bytes.len(), needed }));
+        };
+        if disk.magic.get() != INODE_MAGIC {
+            let (found, expected) = (disk.magic.get().into(), INODE_MAGIC.into());
+            return Err(corrupt(Check::Magic { found, expected }));
+        }
+        if geometry.version == FormatVersion::V5 {
+            verify::check_place(disk, number, geometry).map_err(corrupt)?;
+        }
+        let free = Self {
+            generation: disk.generation.get(),
+            next_unlinked: AgInode(disk.next_unlinked.get()),
+            lsn: Lsn(disk.lsn.get()),
+        };
+        Ok((disk.mode.get() == 0).then_some(free))
+    }
+
+    /// Returns the contents that the core of a free inode keeps. Returns `None` if the inode is in
+    /// use.
+    #[must_use]
+    pub fn of_core(core: &InodeCore) -> Option<Self> {
+        let InodeCore { generation, next_unlinked, lsn, .. } = *core;
+        core.is_free().then_some(Self { generation, next_unlinked, lsn })
+    }
+}
+
 fn split_core(bytes: &[u8]) -> Option<(&InodeDisk, &[u8])> {
     InodeDisk::ref_from_prefix(bytes).ok()
 }

@@ -430,7 +430,8 @@ impl<K: InodeKind<Inode = LiveInode>> CachedInode<K> {
     ) -> Result<(InodeNumber, EntryType)> {
         let _shared = self.live().log_item().latch().shared();
         let inode = self.live().inode();
-        let directory = Directory::new(journal.cache(), &inode)?;
+        let recent = self.live().recent_buffers();
+        let directory = Directory::of_latched(journal.cache(), &inode, recent)?;
         if name == b".." {
             return Ok((directory.parent()?, EntryType::Directory));
         }

@@ -86,8 +86,13 @@ impl<K: InodeKind> Chunk<K> {
     /// index. Returns whether the chunk was marked. If so, the caller removes the chunk from the
     /// index, and holds the lock of the chunk until that is done.
     pub(crate) fn leave_index(&self, stay: &mut Residency) -> bool {
-        stay.gone = stay.holders == 0 && self.present.load(Ordering::Acquire) == 0;
+        stay.gone = self.is_unneeded(stay);
         stay.gone
+    }
+
+    /// Returns whether no inode and no holder keeps the chunk in the index.
+    pub(crate) fn is_unneeded(&self, stay: &Residency) -> bool {
+        stay.holders == 0 && self.present.load(Ordering::Acquire) == 0
     }
 }
 

@@ -33,9 +33,18 @@ const STEP_CHUNKS: usize = 64;
 pub(crate) struct CachedGroup<K: InodeKind> {
     chunks: papaya::HashMap<u32, Arc<Chunk<K>>, AddressHash>,
     order: Mutex<Order<K>, GroupScope>,
+    /// The chunk that was emptied last. The group holds it: files that are removed one after the
+    /// other often have neighbouring inodes, which would make and drop the same chunk each time.
+    emptied: Mutex<Option<EmptiedChunk<K>>, GroupScope>,
     /// The epoch collector that the map and the chunks share, so that one guard protects what a
     /// reader finds in both.
     collector: Arc<Collector>,
+}
+
+/// A chunk that was emptied, with its key.
+struct EmptiedChunk<K: InodeKind> {
+    key: u32,
+    chunk: Arc<Chunk<K>>,
 }
 
 /// The chunks in the order of their numbers, and the clock hand.
@@ -120,11 +129,7 @@ pub struct HeldChunk<'a, K: InodeKind> {
 
 impl<K: InodeKind> Drop for HeldChunk<'_, K> {
     fn drop(&mut self) {
-        let mut stay = self.chunk.lock().expect(IS_HELD);
-        stay.let_go();
-        if self.chunk.leave_index(&mut stay) {
-            self.group.forget_chunk(self.key);
-        }
+        self.group.let_go(self.key, &self.chunk);
     }
 }
 
@@ -173,14 +178,23 @@ impl<K: InodeKind> CachedGroup<K> {
         Self {
             chunks: chunks.shared_collector(Arc::clone(&collector)).build(),
             order: Mutex::default(),
+            emptied: Mutex::default(),
             collector,
         }
     }
 
-    /// Returns whether the group has no chunk.
+    /// Returns whether the group has no chunk except the one that was emptied last, and no inode.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.chunks.is_empty() && self.order.lock().chunks.is_empty()
+        let emptied = self.emptied.lock();
+        let kept = usize::from(emptied.is_some());
+        let present = emptied.as_ref().map_or(0, |kept| kept.chunk.tagged(Tag::Present));
+        present == 0 && self.chunks.len() == kept && self.order.lock().chunks.len() == kept
+    }
+
+    #[cfg(test)]
+    pub(crate) fn chunk_count(&self) -> usize {
+        self.chunks.len()
     }
 
     pub(crate) fn find(&self, inode: u32) -> Option<Arc<CachedInode<K>>> {
@@ -229,6 +243,29 @@ impl<K: InodeKind> CachedGroup<K> {
         let mut order = self.order.lock();
         self.chunks.pin().remove(&key);
         order.chunks.remove(&key);
+    }
+
+    /// Ends one hold of a chunk, which leaves the index if nothing else keeps it.
+    fn let_go(&self, key: u32, chunk: &Chunk<K>) {
+        let mut stay = chunk.lock().expect(IS_HELD);
+        stay.let_go();
+        if chunk.leave_index(&mut stay) {
+            self.forget_chunk(key);
+        }
+    }
+
+    /// Holds `emptied` in place of the chunk that was emptied before, which it lets go. The caller
+    /// has added the hold.
+    fn keep_emptied(&self, emptied: Option<EmptiedChunk<K>>) {
+        let before = std::mem::replace(&mut *self.emptied.lock(), emptied);
+        if let Some(EmptiedChunk { key, chunk }) = before {
+            self.let_go(key, &chunk);
+        }
+    }
+
+    /// Lets the chunk go that was emptied last.
+    pub(crate) fn forget_emptied(&self) {
+        self.keep_emptied(None);
     }
 
     /// Makes one step of a walk: calls `visit` with the inodes of one chunk that have the tag,
@@ -328,8 +365,11 @@ impl<K: InodeKind> CachedGroup<K> {
             return false;
         }
         chunk.leave(&self.collector, place);
-        if chunk.leave_index(&mut stay) {
-            self.forget_chunk(inode / CHUNK_INODES);
+        if chunk.is_unneeded(&stay) {
+            stay.hold();
+            drop(stay);
+            let chunk = Arc::clone(chunk);
+            self.keep_emptied(Some(EmptiedChunk { key: inode / CHUNK_INODES, chunk }));
         }
         true
     }

@@ -191,9 +191,11 @@ impl<S: InodeStore> InodeCache<S> {
         loaded
     }
 
-    /// Makes all processor slots forget the place at which they last read an inode.
+    /// Makes all processor slots forget the place at which they last read an inode, and all groups
+    /// the chunk that they emptied last.
     pub fn forget_near(&self) {
         self.near.iter().for_each(|near| *near.lock() = S::Near::default());
+        self.groups.iter().for_each(|group| group.forget_emptied());
     }
 
     /// Returns which of the 64 inodes from `first` on are cached: bit n is set if inode `first` + n

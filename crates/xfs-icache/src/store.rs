@@ -115,7 +115,9 @@ impl<K: InodeKind<Inode = LiveInode>> InodeStore for JournalStore<K> {
         let known = near.take_if(|near| near.cluster.holds(journal, number));
         let was_near = known.is_some();
         let freed = known.as_ref().map_or_else(|| chunks_freed(journal, group), |near| near.freed);
-        if freed > 0 && latched_inode_state(journal, number)? != InodeState::Allocated {
+        // The chunk of a known cluster was there, and has not been freed since.
+        let may_be_freed = freed > 0 && !was_near;
+        if may_be_freed && latched_inode_state(journal, number)? != InodeState::Allocated {
             return Err(PosixError::NotFound.into());
         }
         let read = || journal.inode_cluster(number).map(|cluster| LastCluster { cluster, freed });

@@ -44,7 +44,7 @@ pub use fork_block::BlockShape;
 pub use inode::Inode;
 pub use live::{
     CachedInodes, ExchangedRange, InitialInode, InodeGuard, KeepSize, LiveInode, MapRequest,
-    RealtimeGroupInodes, Relocation, SharedRange, WriteOptions, grow_realtime_group,
+    RealtimeGroupInodes, RecentBuffers, Relocation, SharedRange, WriteOptions, grow_realtime_group,
     grow_realtime_section, map_blocks, map_blocks_at_worst, new_attribute_room, realtime_files,
     realtime_group_files, resume, set_collector_inodes, zone_record,
 };

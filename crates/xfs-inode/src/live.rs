@@ -58,6 +58,7 @@ pub use grow_realtime::{grow_realtime_group, grow_realtime_section};
 pub use map::{MapRequest, map_blocks, map_blocks_at_worst};
 pub use range::KeepSize;
 pub use realtime::{RealtimeGroupInodes, realtime_files, realtime_group_files, zone_record};
+pub use recent_buffers::RecentBuffers;
 pub use relocate::Relocation;
 pub use resume::resume;
 pub use share::SharedRange;
@@ -69,8 +70,8 @@ use std::sync::Arc;
 use xfs_alloc::AllocatedInode;
 use xfs_buffer::{BufferCache, PosixError, Result};
 use xfs_format::inode::{
-    DeviceNumber, FORK_OFFSET_BYTES, FileType, ForkFormat, ForkKind, InodeCore, InodeFlags,
-    InodeFlags2,
+    DeviceNumber, FORK_OFFSET_BYTES, FileType, ForkFormat, ForkKind, FreeInode, InodeCore,
+    InodeFlags, InodeFlags2,
 };
 use xfs_format::log_item::LoggedFields;
 use xfs_format::superblock::Unsupported;
@@ -82,7 +83,6 @@ use xfs_trans::{ForkBytes, InodeImage, InodeRecord, Journal, QuotaOwners, Transa
 use crate::fork::Fork;
 use crate::fork_room::{literal_bytes, usual_offset};
 use crate::inode::Inode;
-use recent_buffers::RecentBuffers;
 
 /// An inode that can be changed, with its log record.
 #[doc(alias = "xfs_inode")]
@@ -190,8 +190,9 @@ const fn data_format(file_type: FileType) -> ForkFormat {
 }
 
 impl InitialInode {
-    /// Creates the core that replaces `old`, the core of the free inode.
-    fn core(&self, old: &InodeCore, file_type: FileType, geometry: &Geometry) -> InodeCore {
+    /// Creates the core of the new file.
+    fn core(&self, file_type: FileType, geometry: &Geometry) -> InodeCore {
+        let FreeInode { generation, next_unlinked, lsn } = self.inode.free;
         let data_format = data_format(file_type);
         let attr_format = match self.attributes {
             None => ForkFormat::Extents,
@@ -223,10 +224,10 @@ impl InitialInode {
             attr_extents: 0,
             flags: self.flags,
             flags2,
-            generation: self.inode.generation,
-            next_unlinked: old.next_unlinked,
+            generation,
+            next_unlinked,
             change_count: 1,
-            lsn: old.lsn,
+            lsn,
             rdev: self.rdev,
         }
     }
@@ -301,10 +302,8 @@ impl LiveInode {
         let file_type = FileType::from_mode(made.mode).ok_or(PosixError::InvalidArgument)?;
         let record = Arc::clone(&made.inode.record);
         tx.join(&record);
-        let mut core = record.with_core(|free| {
-            tx.remember_charge(&record, free);
-            made.core(free, file_type, tx.geometry())
-        })?;
+        tx.remember_free(&record);
+        let mut core = made.core(file_type, tx.geometry());
         fit_times(&mut core, tx.geometry());
         let touched = match (file_type.is_device(), &made.attributes) {
             (true, _) => Touched::Both,
@@ -314,12 +313,7 @@ impl LiveInode {
         let attr = made.attributes.map_or(ForkBytes::NONE, ForkBytes::Shared);
         let image = InodeImage { core, data: ForkBytes::NONE, attr };
         let view = Inode::from_image(image, tx.geometry())?;
-        tx.change_inode(
-            &record,
-            logged_fields(&view, touched),
-            || image_of(&view),
-            |image| *image = image_of(&view),
-        );
+        tx.replace_inode(&record, logged_fields(&view, touched), image_of(&view));
         Ok(Self::new(record, view, NOT_LOOKED_UP))
     }
 
@@ -328,6 +322,13 @@ impl LiveInode {
     #[must_use]
     pub fn log_item(&self) -> &Arc<InodeRecord> {
         &self.log_item
+    }
+
+    /// Returns the remembered buffers of the data fork.
+    #[inline]
+    #[must_use]
+    pub const fn recent_buffers(&self) -> &RecentBuffers {
+        &self.recent
     }
 
     /// Returns the inode number.

@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use xfs_buffer::{Buffer, PosixError, Result};
 use xfs_format::geometry::InodeLocation;
-use xfs_format::inode::{ForkFormat, InodeCore, InodeDisk};
+use xfs_format::inode::{ForkFormat, FreeInode, InodeCore, InodeDisk};
 use xfs_format::log_item::{HostOrder, InodeFormat, LoggedFields, core_to_log};
 use xfs_format::{BASIC_BLOCK_BYTES, Corruption, InodeNumber, Lsn, VerifyContext};
 use xfs_log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionUpdater, RegionWriter};
@@ -151,6 +151,22 @@ impl InodeRecord {
         let record = Self::new(number, place, cluster, cluster_item, None);
         record.latch.lock_shared();
         Ok((Arc::new(record), image))
+    }
+
+    /// Creates the record of an inode that a new file is about to take, without an image (I5).
+    /// Returns the record and the contents that the inode keeps, or `None` for these if the
+    /// inode is in use.
+    pub(crate) fn read_free(
+        number: InodeNumber,
+        place: InodeLocation,
+        cluster: &Buffer,
+        cluster_item: &Arc<BufferItem>,
+    ) -> Result<(Arc<Self>, Option<FreeInode>), Corruption> {
+        let free = {
+            let (bytes, context) = (cluster.bytes(), cluster_item.context());
+            FreeInode::decode(slot_of(&bytes, &place, context), number, context.geometry())?
+        };
+        Ok((Arc::new(Self::new(number, place, cluster, cluster_item, None)), free))
     }
 
     #[inline]
@@ -291,12 +307,36 @@ impl InodeRecord {
         let mut contents = self.contents.write();
         let contents = contents.get_or_insert_with(|| CachedImage::of(view()));
         let result = change(&mut contents.image);
-        let InodeImage { core, .. } = &contents.image;
-        // The image holds no bytes of such a fork, so the write in place would fill it with zeros.
-        let is_lost = core.data_format == ForkFormat::Uuid;
-        assert!(core.is_free() || !is_lost, "no inode with a fork that is not read is changed");
-        self.mark(fields);
+        self.note_change(&contents.image, fields);
         result
+    }
+
+    /// Replaces the whole image. The caller holds the latch exclusively.
+    pub(crate) fn replace(&self, fields: LoggedFields, image: InodeImage) {
+        assert!(
+            self.latch.is_locked_exclusive(),
+            "an inode is changed without its exclusive latch (I2)"
+        );
+        let mut contents = self.contents.write();
+        let contents = match &mut *contents {
+            Some(known) => {
+                known.image = image;
+                known
+            }
+            none => none.insert(CachedImage::of(image)),
+        };
+        self.note_change(&contents.image, fields);
+    }
+
+    /// Marks the parts of a changed image as dirty. The caller holds the lock `contents` (I5).
+    fn note_change(&self, image: &InodeImage, fields: LoggedFields) {
+        // The image holds no bytes of such a fork, so the write in place would fill it with zeros.
+        let is_lost = image.core.data_format == ForkFormat::Uuid;
+        assert!(
+            image.core.is_free() || !is_lost,
+            "no inode with a fork that is not read is changed"
+        );
+        self.mark(fields);
     }
 
     /// If the log holds changes of the inode that are not on disk yet, marks the core as dirty, so

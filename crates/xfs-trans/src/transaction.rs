@@ -395,11 +395,13 @@ impl<'journal> Transaction<'journal> {
         }
         self.space.settle(&self.journal.counters);
         self.highest_header = None;
-        self.buffers.end_step();
         match end {
-            StepEnd::Roll => self.inodes.end_step(),
+            StepEnd::Roll => {
+                self.buffers.end_step();
+                self.inodes.end_step();
+            }
             StepEnd::Last => {
-                self.buffers.release_all();
+                self.buffers.end_chain();
                 self.inodes.release_all();
             }
         }

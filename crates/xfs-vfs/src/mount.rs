@@ -196,6 +196,8 @@ impl Mount {
 /// the volume, which never change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OperationBlocks {
+    /// Number of blocks that allocating an inode reserves.
+    pub(crate) inode: u64,
     /// Number of blocks that adding a directory entry reserves.
     pub(crate) add: u64,
     /// Number of blocks that removing a directory entry reserves.
@@ -217,7 +219,7 @@ impl OperationBlocks {
             false => (0, 0),
         };
         let (add, remove) = (xfs_dir::blocks_to_add(geometry), xfs_dir::blocks_to_remove(geometry));
-        Self { add, remove, parent, parent_quota }
+        Self { inode: xfs_alloc::inode_blocks(geometry), add, remove, parent, parent_quota }
     }
 }
 

@@ -3,12 +3,16 @@
 use std::sync::Arc;
 
 use xfs_btree::Seek;
-use xfs_buffer::{PosixError, Result};
+use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::agi::AgiCheck;
 use xfs_format::btree::BtreeKind;
+use xfs_format::inode::FreeInode;
 use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunk};
-use xfs_format::{AgInode, AgNumber, Geometry, InodeNumber, RoCompatFeatures};
-use xfs_trans::{GroupHeader, InodeRecord, Transaction};
+use xfs_format::{
+    AgInode, AgNumber, Corruption, Geometry, InodeNumber, RoCompatFeatures, Structure,
+    StructureAddress,
+};
+use xfs_trans::{GroupHeader, InodeRecord, Journal, Transaction};
 
 use super::group::{ChunkEditor, GroupInodes};
 use super::state::InodeGroups;
@@ -28,9 +32,8 @@ pub enum InodePurpose {
 pub struct AllocatedInode {
     /// The inode in memory, not yet joined to the transaction.
     pub record: Arc<InodeRecord>,
-    /// The generation that the inode has while it is free. No file with this inode number has had
-    /// that generation.
-    pub generation: u32,
+    /// The contents that the inode keeps while it is free.
+    pub free: FreeInode,
 }
 
 impl AllocatedInode {
@@ -53,7 +56,7 @@ pub fn inode_blocks(geometry: &Geometry) -> u64 {
 
 /// The result of the search for an inode in one group.
 enum InodeOutcome {
-    Taken(AgInode),
+    Taken(AllocatedInode),
     /// The group has no free inode and no room for another chunk.
     Full,
     /// Another thread holds the group's header latched, and the transaction step may not wait for
@@ -92,7 +95,7 @@ pub fn allocate_inode(
             continue;
         }
         match allocate_in(tx, number, near.filter(|_| number == home))? {
-            InodeOutcome::Taken(inode) => return taken(tx, number, inode),
+            InodeOutcome::Taken(inode) => return Ok(inode),
             InodeOutcome::Held => passed_over = true,
             InodeOutcome::Full => {}
         }
@@ -106,7 +109,7 @@ pub fn allocate_inode(
         if let InodeOutcome::Taken(inode) =
             allocate_in(tx, number, near.filter(|_| number == home))?
         {
-            return taken(tx, number, inode);
+            return Ok(inode);
         }
     }
     Err(PosixError::NoSpace.into())
@@ -126,19 +129,6 @@ fn looks_promising(tx: &Transaction<'_>, number: AgNumber) -> bool {
     };
     let space = AllocatorState::of(tx.journal()).summary(number);
     space.free_blocks > chunk_blocks && space.longest_free_blocks >= chunk_blocks
-}
-
-fn taken(tx: &Transaction<'_>, group: AgNumber, inode: AgInode) -> Result<AllocatedInode> {
-    let number = tx.geometry().join_inode(group, inode);
-    let record = tx.journal().inode(number)?;
-    let (is_free, generation) = record.with_core(|core| (core.is_free(), core.generation))?;
-    if !is_free {
-        let check = AgiCheck::InUse { inode: inode.0 };
-        let (structure, place) =
-            (xfs_format::Structure::Inode, xfs_format::StructureAddress::Inode(number));
-        return Err(xfs_format::Corruption::new(structure, place, check).into());
-    }
-    Ok(AllocatedInode { record, generation })
 }
 
 /// Allocates an inode in one group, if the group has a free inode or room for a new chunk.
@@ -165,8 +155,9 @@ fn allocate_in(
         tx.keep_header(GroupHeader::Inodes(number));
     }
     let inode = group.take_inode(tx, near)?;
+    let taken = group.record_of(tx, inode)?;
     group.close(tx);
-    Ok(InodeOutcome::Taken(inode))
+    Ok(InodeOutcome::Taken(taken))
 }
 
 impl<'journal> GroupInodes<'journal> {
@@ -176,6 +167,9 @@ impl<'journal> GroupInodes<'journal> {
         tx: &mut Transaction<'journal>,
         near: Option<AgInode>,
     ) -> Result<AgInode> {
+        if let Some(taken) = self.take_again(tx, near)? {
+            return Ok(taken);
+        }
         let newest = self.agi.newest_inode;
         let missing = AgiCheck::NoneFree { free: self.agi.free_count };
         let place = |chunk: InodeChunk| Some((chunk, chunk.first_free()?));
@@ -198,10 +192,72 @@ impl<'journal> GroupInodes<'journal> {
             None => self.search_chunks(tx, near.or(newest))?.and_then(place),
         };
         let (chunk, position) = taken.ok_or_else(|| self.corrupt(missing))?;
-        self.replace_in_chunks(tx, chunk, chunk.with_used(position))?;
+        self.take_at(tx, near, chunk, position)
+    }
+
+    /// Takes an inode of the chunk from which the last one was taken, if that chunk is still the
+    /// nearest to `near` and keeps a free inode. So its record in the btree of chunks with a free
+    /// inode is changed without a search.
+    fn take_again(
+        &mut self,
+        tx: &mut Transaction<'journal>,
+        near: Option<AgInode>,
+    ) -> Result<Option<AgInode>> {
+        let Some(chunk) = self.last_taken(near) else { return Ok(None) };
+        let Some(position) = chunk.first_free() else { return Ok(None) };
+        let used = chunk.with_used(position);
+        if used.free_count == 0 {
+            return Ok(None);
+        }
+        match self.in_free_chunks(tx, |chunks| chunks.replace(&chunk, &used))? {
+            Some(true) => self.take_at(tx, near, chunk, position).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Takes an inode of a chunk whose record in the btree of chunks with a free inode, if there is
+    /// one, has been changed already.
+    fn take_at(
+        &mut self,
+        tx: &mut Transaction<'journal>,
+        near: Option<AgInode>,
+        chunk: InodeChunk,
+        position: u32,
+    ) -> Result<AgInode> {
+        let used = chunk.with_used(position);
+        self.replace_in_chunks(tx, chunk, used)?;
+        self.note_taken(near, used);
         self.agi.free_count -= 1;
         tx.count_inodes(0, -1);
         Ok(AgInode(chunk.start.0 + position))
+    }
+
+    /// Returns the record of an inode that was just taken.
+    fn record_of(&mut self, tx: &Transaction<'_>, inode: AgInode) -> Result<AllocatedInode> {
+        let number = tx.geometry().join_inode(self.number, inode);
+        let Some((record, free)) = self.free_inode(tx.journal(), number)? else {
+            let check = AgiCheck::InUse { inode: inode.0 };
+            let place = StructureAddress::Inode(number);
+            return Err(Corruption::new(Structure::Inode, place, check).into());
+        };
+        Ok(AllocatedInode { record, free })
+    }
+
+    /// Returns the record of a free inode from the cluster of the inode that was taken before if
+    /// it is there.
+    fn free_inode(
+        &mut self,
+        journal: &Journal,
+        number: InodeNumber,
+    ) -> Result<Option<(Arc<InodeRecord>, FreeInode)>> {
+        if let Some(cluster) = self.last_cluster().filter(|last| last.holds(journal, number)) {
+            match cluster.free_inode(journal, number) {
+                // The chunk was freed since, and its blocks are inodes again.
+                Err(Error::Posix(PosixError::NotFound)) => {}
+                found => return found,
+            }
+        }
+        self.keep_cluster(journal.inode_cluster(number)?).free_inode(journal, number)
     }
 
     /// Searches the btree of all chunks for a chunk with a free inode: from `near` to the last

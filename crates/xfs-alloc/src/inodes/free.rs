@@ -134,7 +134,8 @@ impl<'journal> GroupInodes<'journal> {
                 Err(check) => return Ok(Err(check)),
             };
             let left = chunk.with_freed(position);
-            if !ends(geometry, left) {
+            // The editor stands on the chunk that it has just found.
+            if !ends(geometry, left) && !chunks.replace(&chunk, &left)? {
                 chunks.update(left)?;
             }
             Ok(Ok((chunk, left)))
@@ -157,6 +158,7 @@ impl<'journal> GroupInodes<'journal> {
             self.agi.newest_inode = None;
         }
         tx.count_inodes(-i64::from(count), -i64::from(free));
+        self.forget_cluster();
         self.state.count_freed_chunk();
         self.stale_clusters(tx, chunk)?;
         let geometry = tx.geometry();

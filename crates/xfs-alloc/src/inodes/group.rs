@@ -11,9 +11,9 @@ use xfs_format::{
     AgBlock, AgInode, AgNumber, BlockKind, Check, Corruption, DiskAddr, FsBlock, InodeNumber,
     Structure, StructureAddress,
 };
-use xfs_trans::{GroupHeader, Transaction};
+use xfs_trans::{GroupHeader, InodeCluster, Transaction};
 
-use super::state::{InodeGroupState, InodeGroups, SavedPaths};
+use super::state::{InodeGroupState, InodeGroups, LastTaken, SavedPaths};
 use crate::allocate::{AllocationTarget, SpaceRequest, allocate_extent};
 use crate::deferred::defer_free;
 use crate::extent::BlockExtent;
@@ -31,7 +31,7 @@ pub(super) struct GroupInodes<'journal> {
     /// it.
     stored: AgiFields,
     pub(super) state: &'journal InodeGroupState,
-    paths: SavedPaths,
+    paths: Box<SavedPaths>,
 }
 
 /// An editor of one of the two inode btrees.
@@ -151,12 +151,44 @@ impl<'journal> GroupInodes<'journal> {
         work: impl FnOnce(&mut ChunkEditor<'_, 'journal, FreeInodeChunks>) -> Result<R>,
     ) -> Result<Option<R>> {
         let Some(root) = self.agi.free_inode_btree else { return Ok(None) };
+        self.paths.last_taken = None;
         let (kind, saved) = (BtreeKind::FreeInode, self.paths.free_chunks.take());
         let anchor = AgiAnchor { number: self.number, agi: &mut self.agi, kind };
         let mut editor = Editor::resume(Anchored { tx, anchor }, self.number, root, saved)?;
         let done = work(&mut editor)?;
         self.paths.free_chunks = Some(editor.leave().1);
         Ok(Some(done))
+    }
+
+    /// Takes the record of the chunk from which the last inode near `near` was taken. Returns
+    /// `None` if another editor has worked on the chunks with a free inode since, so that another
+    /// chunk may be nearer.
+    pub(super) fn last_taken(&mut self, near: Option<AgInode>) -> Option<InodeChunk> {
+        let last = self.paths.last_taken.take();
+        last.filter(|last| last.near == near).map(|last| last.chunk)
+    }
+
+    /// Records that an inode near `near` was taken from a chunk, to which the saved paths lead.
+    /// `left` is the record of the chunk without that inode.
+    pub(super) fn note_taken(&mut self, near: Option<AgInode>, left: InodeChunk) {
+        if left.free_count != 0 {
+            self.paths.last_taken = Some(LastTaken { near, chunk: left });
+        }
+    }
+
+    /// Returns the cluster of the inode that was taken last in this group.
+    pub(super) fn last_cluster(&self) -> Option<&InodeCluster> {
+        self.paths.cluster.as_ref()
+    }
+
+    /// Keeps the cluster of an inode that is taken, for the next one.
+    pub(super) fn keep_cluster(&mut self, cluster: InodeCluster) -> &InodeCluster {
+        self.paths.cluster.insert(cluster)
+    }
+
+    /// Forgets the cluster of the inode that was taken last, because a chunk is freed.
+    pub(super) fn forget_cluster(&mut self) {
+        self.paths.cluster = None;
     }
 
     /// Returns the first inode of the unlinked list `bucket`; `None` if the list is empty.
@@ -185,6 +217,9 @@ impl<'journal> GroupInodes<'journal> {
         new: InodeChunk,
     ) -> Result<()> {
         let agreed = self.in_free_chunks(tx, |free| {
+            if new.free_count != 0 && free.replace(&old, &new)? {
+                return Ok(true);
+            }
             let found = free.find(old.start)?;
             match (found, new.free_count) {
                 (None, _) if old.free_count != 0 => return Ok(false),
@@ -210,9 +245,9 @@ impl<'journal> GroupInodes<'journal> {
         old: InodeChunk,
         new: InodeChunk,
     ) -> Result<()> {
-        let agreed = self.in_chunks(tx, |chunks| match chunks.find(old.start)? {
-            Some(found) if found == old => chunks.update(new).map(|()| true),
-            _ => Ok(false),
+        let agreed = self.in_chunks(tx, |chunks| {
+            Ok(chunks.replace(&old, &new)?
+                || (chunks.find(old.start)? == Some(old) && chunks.replace(&old, &new)?))
         })?;
         match agreed {
             true => Ok(()),

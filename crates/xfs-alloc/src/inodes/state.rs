@@ -5,19 +5,20 @@ use std::collections::HashMap;
 use xfs_btree::SavedPath;
 use xfs_buffer::{Buffer, Result};
 use xfs_format::agi::{AGI_SECTOR, AgiFields};
-use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunks};
+use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunk, InodeChunks};
 use xfs_format::{AgInode, AgNumber, BlockKind, Geometry};
 use xfs_sync::{
     AppendOnlyVec, AtomicU32, AtomicU64, CachePadded, Group, Mutex, Ordering, SetOnce, Slot, Slots,
     Volume,
 };
-use xfs_trans::Journal;
+use xfs_trans::{InodeCluster, Journal};
 
 /// The value of `free_count` while the number of free inodes of the group is not known.
 const UNKNOWN: u32 = u32::MAX;
 
-/// The estimated number of blocks that the saved paths of one group keep in memory.
-const KEPT_BLOCKS: u64 = 8;
+/// The estimated number of blocks that the saved paths of one group and its last cluster keep in
+/// memory.
+const KEPT_BLOCKS: u64 = 12;
 /// The memory limit for all saved paths, in bytes. A volume that has too many groups for this limit
 /// keeps no saved paths.
 const MOST_KEPT_BYTES: u64 = 16 << 20;
@@ -37,6 +38,20 @@ pub(super) struct InodeGroups {
 pub(super) struct SavedPaths {
     pub(super) chunks: Option<SavedPath<InodeChunks>>,
     pub(super) free_chunks: Option<SavedPath<FreeInodeChunks>>,
+    /// The chunk from which the last inode was taken. Both paths end at its records. `None` if
+    /// another editor has changed the btree of chunks with a free inode since.
+    pub(super) last_taken: Option<LastTaken>,
+    /// The cluster of the inode that was taken last.
+    pub(super) cluster: Option<InodeCluster>,
+}
+
+/// A chunk from which an inode was taken, and which has more free inodes.
+#[derive(Clone, Copy)]
+pub(super) struct LastTaken {
+    /// The inode near which the taken one had to be.
+    pub(super) near: Option<AgInode>,
+    /// The chunk without the taken inode.
+    pub(super) chunk: InodeChunk,
 }
 
 /// The state of inode allocation of one group.
@@ -57,7 +72,7 @@ pub(super) struct InodeGroupState {
     header: SetOnce<Buffer, Group>,
     /// The saved paths in the inode btrees. They are used only by the holder of the latch of the
     /// AGI, which protects all blocks on these paths.
-    paths: Mutex<SavedPaths, Group>,
+    paths: Mutex<Option<Box<SavedPaths>>, Group>,
     /// Whether `header` and `paths` are kept between operations. They are not if the paths of all
     /// groups together would take too much memory.
     keeps_buffers: bool,
@@ -138,7 +153,7 @@ impl InodeGroupState {
             allowance: AtomicU32::new(0),
             before: Mutex::new(HashMap::new()),
             header: SetOnce::new(),
-            paths: Mutex::new(SavedPaths::default()),
+            paths: Mutex::new(None),
             keeps_buffers: u64::from(geometry.ag_count) * group_bytes <= MOST_KEPT_BYTES,
         })
     }
@@ -146,16 +161,16 @@ impl InodeGroupState {
     /// Takes the saved paths in the inode btrees out of the state. The caller holds the latch of
     /// the AGI.
     #[inline]
-    pub(super) fn take_paths(&self) -> SavedPaths {
-        std::mem::take(&mut *self.paths.lock())
+    pub(super) fn take_paths(&self) -> Box<SavedPaths> {
+        self.paths.lock().take().unwrap_or_default()
     }
 
     /// Stores the saved paths for the next operation (I5: they are those of the last editors). The
     /// caller still holds the latch of the AGI.
     #[inline]
-    pub(super) fn keep_paths(&self, paths: SavedPaths) {
+    pub(super) fn keep_paths(&self, paths: Box<SavedPaths>) {
         if self.keeps_buffers {
-            *self.paths.lock() = paths;
+            *self.paths.lock() = Some(paths);
         }
     }
 

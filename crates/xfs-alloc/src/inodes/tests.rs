@@ -58,7 +58,7 @@ fn make(journal: &Arc<Journal>, parent: InodeNumber, purpose: InodePurpose) -> R
             core.mode = REGULAR;
             core.data_format = xfs_format::inode::ForkFormat::Extents;
             core.attr_format = xfs_format::inode::ForkFormat::Extents;
-            core.generation = made.generation;
+            core.generation = made.free.generation;
         });
         add_unlinked(tx, &record)?;
         Ok(Some(made.number()))

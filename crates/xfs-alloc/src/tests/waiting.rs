@@ -365,7 +365,7 @@ impl Worker {
                     core.mode = 0o100_600;
                     core.data_format = xfs_format::inode::ForkFormat::Extents;
                     core.attr_format = xfs_format::inode::ForkFormat::Extents;
-                    core.generation = made.generation;
+                    core.generation = made.free.generation;
                 });
                 add_unlinked(&mut tx, &made.record).unwrap();
                 self.take_blocks(&mut tx, 8);

@@ -352,6 +352,29 @@ fn update_in_place_writes_only_its_record() {
     assert_eq!(changes.iter().map(|(_, range)| range.len()).collect::<Vec<_>>(), [8]);
 }
 
+/// Checks I3 of `editor`: a replaced record is the only change, and an editor that stands on
+/// another record, or on none, replaces nothing.
+#[test]
+fn replaced_record_is_the_only_change() {
+    let store = MemoryStore::new(geometry(9), InodeChunks::KIND);
+    let mut editor = editor_of::<InodeChunks>(store);
+    assert!(!editor.replace(&chunk(1, 1), &chunk(1, 3)).unwrap(), "the btree is empty");
+    for place in 0..500 {
+        editor.insert(chunk(place, 1)).unwrap();
+    }
+    for place in [0, 250, 499] {
+        editor.find(chunk(place, 1).start).unwrap().unwrap();
+        editor.store_mut().take_changes();
+        assert!(!editor.replace(&chunk(place, 3), &chunk(place, 1)).unwrap(), "another record");
+        assert!(editor.store_mut().take_changes().is_empty());
+        assert!(editor.replace(&chunk(place, 1), &chunk(place, 3)).unwrap());
+        let changes = editor.store_mut().take_changes();
+        assert_eq!(changes.iter().map(|(_, range)| range.len()).collect::<Vec<_>>(), [16]);
+        assert_eq!(editor.record().unwrap(), Some(chunk(place, 3)));
+        assert_eq!(editor.find(chunk(place, 3).start).unwrap(), Some(chunk(place, 3)));
+    }
+}
+
 /// Checks I3 of `xfs_btree`: an editor that stays in its leaf allocates nothing. Each read of a
 /// block would allocate, so the test checks that there are no reads.
 #[test]

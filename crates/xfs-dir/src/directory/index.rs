@@ -15,6 +15,7 @@ impl<'a> Directory<'a> {
         Tree {
             cache: self.cache,
             inode: self.inode,
+            recent: self.recent,
             fork: ForkKind::Data,
             root: index_start(self.cache.geometry()),
             blocks: self.blocks(),

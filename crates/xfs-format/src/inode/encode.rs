@@ -2,9 +2,10 @@
 
 use zerocopy::{FromBytes, FromZeros};
 
-use super::{INODE_MAGIC, INODE_VERSION, InodeCore, InodeDisk, InodeFlags2, seal};
+use super::{CRC_OFFSET, INODE_MAGIC, INODE_VERSION, InodeCore, InodeDisk, InodeFlags2, seal};
 use crate::addr::{AgInode, InodeNumber, Lsn};
-use crate::geometry::Geometry;
+use crate::crc;
+use crate::geometry::{Geometry, INODES_PER_CHUNK};
 use crate::timestamp::{self, Timestamp};
 
 impl InodeCore {
@@ -72,16 +73,75 @@ impl InodeCore {
 /// `bytes` must be zeros with the length of a whole number of inodes.
 #[doc(alias = "xfs_ialloc_inode_init")]
 pub fn encode_free(first: InodeNumber, generation: u32, geometry: &Geometry, bytes: &mut [u8]) {
+    let core = |number: u64| InodeDisk {
+        magic: INODE_MAGIC.into(),
+        version: INODE_VERSION,
+        generation: generation.into(),
+        next_unlinked: AgInode::NULL.0.into(),
+        number: number.into(),
+        uuid: geometry.meta_uuid.into_bytes(),
+        ..InodeDisk::new_zeroed()
+    };
     let slots = bytes.chunks_exact_mut(geometry.inode_size as usize);
+    let mut sums = FreeInodeSums::starting_at(first.0);
     for (slot, number) in slots.zip(first.0..) {
         let (disk, _) =
             InodeDisk::mut_from_prefix(slot).expect("the slot of an inode holds its core");
-        disk.magic = INODE_MAGIC.into();
-        disk.version = INODE_VERSION;
-        disk.generation = generation.into();
-        disk.next_unlinked = AgInode::NULL.0.into();
-        disk.number = number.into();
-        disk.uuid = geometry.meta_uuid.into_bytes();
-        seal(slot, Lsn(0));
+        *disk = core(number);
+        match sums.known(number) {
+            Some(sum) => crc::store(&mut disk.crc, sum),
+            None => {
+                seal(slot, Lsn(0));
+                let sum = crc::stored(slot, CRC_OFFSET);
+                sums.learn(number, sum.expect("a sealed inode holds its checksum"));
+            }
+        }
+    }
+}
+
+/// The checksums of free inodes, which differ only in their numbers.
+///
+/// A checksum is linear: a bit of the number changes the same bits of the checksum in each inode.
+/// So a run of inodes needs the checksum of its first inode, and the difference that each low bit
+/// of the number makes.
+struct FreeInodeSums {
+    /// Number of inodes in a run, a power of two. The first number of a run is a multiple of it.
+    run: u64,
+    /// The checksum of the first inode of the current run.
+    first: u32,
+    /// The difference that each low bit of a number makes, as far as it is known.
+    differences: [u32; RUN_BITS as usize],
+}
+
+/// The largest number of low bits of an inode number that vary in a run.
+const RUN_BITS: u32 = INODES_PER_CHUNK.ilog2();
+
+impl FreeInodeSums {
+    fn starting_at(first: u64) -> Self {
+        let bits = first.trailing_zeros().min(RUN_BITS);
+        Self { run: 1 << bits, first: 0, differences: [0; RUN_BITS as usize] }
+    }
+
+    /// Returns the checksum of inode `number`, or `None` if it must be computed because it tells
+    /// that of later inodes. Numbers come in ascending order.
+    fn known(&self, number: u64) -> Option<u32> {
+        let low = number % self.run;
+        if low == 0 || low.is_power_of_two() {
+            return None;
+        }
+        let differences = self.differences.iter().enumerate();
+        let set = differences.filter(|(bit, _)| low >> bit & 1 != 0);
+        Some(set.fold(self.first, |sum, (_, difference)| sum ^ difference))
+    }
+
+    /// Records the checksum of an inode for which [`known`](Self::known) has returned `None`.
+    fn learn(&mut self, number: u64, sum: u32) {
+        match number % self.run {
+            0 => self.first = sum,
+            low => {
+                let difference = self.differences.get_mut(low.trailing_zeros() as usize);
+                *difference.expect("a run has a difference for each low bit") = sum ^ self.first;
+            }
+        }
     }
 }

@@ -5,8 +5,8 @@ use std::format;
 use std::vec::Vec;
 
 use super::{
-    DeviceNumber, ExtendedFlags, FileType, ForkFormat, ForkKind, InodeCheck, InodeCore, InodeFlags,
-    InodeFlags2, encode_free, fork, pack_device, seal, verify_checksum,
+    DeviceNumber, ExtendedFlags, FileType, ForkFormat, ForkKind, FreeInode, InodeCheck, InodeCore,
+    InodeFlags, InodeFlags2, encode_free, fork, pack_device, seal, verify_checksum,
 };
 use crate::addr::{AgInode, DiskAddr, InodeNumber, Lsn};
 use crate::corruption::{Check, Corruption, StructureAddress};
@@ -398,4 +398,43 @@ fn encoded_free_inodes_are_free_and_valid() {
         assert!(core.next_unlinked.is_null());
         assert_eq!(verify_checksum(inode), Ok(()));
     }
+}
+
+/// The checksums of free inodes are right whatever the first number and the count are: also of
+/// numbers that begin in the middle of a chunk, and of more than one chunk.
+#[test]
+fn checksums_of_free_inodes_are_right_from_every_number_on() {
+    let geometry = new_geometry();
+    let size = geometry.inode_size as usize;
+    for first in (64..130).chain([1 << 20, (1 << 20) + 32]) {
+        for count in [1, 8, 32, 64, 200] {
+            let mut bytes = std::vec![0; count * size];
+            encode_free(InodeNumber(first), 0x1234_5678, &geometry, &mut bytes);
+            for inode in bytes.chunks_exact(size) {
+                assert_eq!(verify_checksum(inode), Ok(()), "{count} inodes from {first} on");
+            }
+        }
+    }
+}
+
+/// A free inode is recognised without its checksum, and one of another place or in use is not.
+#[test]
+fn free_inodes_are_decoded_without_their_checksums() {
+    let geometry = new_geometry();
+    let size = geometry.inode_size as usize;
+    let mut bytes = std::vec![0; size];
+    encode_free(InodeNumber(132), 7, &geometry, &mut bytes);
+    bytes[size - 1] = 1;
+    assert!(verify_checksum(&bytes).is_err());
+    let free = FreeInode { generation: 7, next_unlinked: AgInode::NULL, lsn: Lsn(0) };
+    assert_eq!(FreeInode::decode(&bytes, InodeNumber(132), &geometry), Ok(Some(free)));
+    assert!(FreeInode::decode(&bytes, InodeNumber(133), &geometry).is_err());
+    let mut foreign = geometry.clone();
+    foreign.meta_uuid = uuid::Uuid::from_u128(1);
+    assert!(FreeInode::decode(&bytes, InodeNumber(132), &foreign).is_err());
+    assert!(FreeInode::decode(&bytes[..size - 1], InodeNumber(132), &geometry).is_err());
+    bytes[2..4].copy_from_slice(&[0x81, 0xA4]);
+    assert_eq!(FreeInode::decode(&bytes, InodeNumber(132), &geometry), Ok(None));
+    bytes[0] = 0;
+    assert!(FreeInode::decode(&bytes, InodeNumber(132), &geometry).is_err());
 }

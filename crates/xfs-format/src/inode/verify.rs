@@ -68,17 +68,7 @@ impl InodeCore {
     }
 
     fn check_identity(&self, disk: &InodeDisk, context: &VerifyContext<'_>) -> Result<(), Check> {
-        if disk.version != INODE_VERSION {
-            return Err(InodeCheck::Version { version: disk.version }.into());
-        }
-        let uuid = Uuid::from_bytes(disk.uuid);
-        if uuid != context.geometry.meta_uuid {
-            return Err(Check::ForeignUuid { found: uuid });
-        }
-        let found = InodeNumber(disk.number.get());
-        if found != self.number {
-            return Err(InodeCheck::Misplaced { found }.into());
-        }
+        check_place(disk, self.number, context.geometry)?;
         envelope::verify_lsn(self.lsn, context)
     }
 
@@ -267,6 +257,24 @@ impl InodeCore {
         }
         Ok(())
     }
+}
+
+/// Checks that an inode on disk is the inode `number` of this volume.
+#[inline]
+pub(super) fn check_place(
+    disk: &InodeDisk,
+    number: InodeNumber,
+    geometry: &Geometry,
+) -> Result<(), Check> {
+    if disk.version != INODE_VERSION {
+        return Err(InodeCheck::Version { version: disk.version }.into());
+    }
+    let uuid = Uuid::from_bytes(disk.uuid);
+    if uuid != geometry.meta_uuid {
+        return Err(Check::ForeignUuid { found: uuid });
+    }
+    let found = InodeNumber(disk.number.get());
+    if found != number { Err(InodeCheck::Misplaced { found }.into()) } else { Ok(()) }
 }
 
 /// Checks the checksum of an inode. `bytes` is the whole inode.

@@ -156,6 +156,24 @@ fn held_chunk_stays_when_its_inodes_are_evicted() {
     });
 }
 
+/// A group keeps the chunk that it emptied last, and no other one, until it is told to forget it.
+#[test]
+fn chunk_that_was_emptied_last_stays() {
+    let (store, _) = store();
+    let cache = InodeCache::new(Arc::clone(&store), MOST, InodeIndex::ByGroup);
+    let group = cache.groups.get(0).unwrap();
+    let pass = |number: u64| {
+        store.create(InodeNumber(number), drop).unwrap();
+        drop(cache.take_as(InodeNumber(number), Keep::Once).unwrap());
+        (group.chunk_count(), group.is_empty())
+    };
+    // Inodes of one chunk, and of two others.
+    let passed: Vec<_> = [320, 321, 322, 512, 640, 641].into_iter().map(pass).collect();
+    assert_eq!(passed, [(1, true); 6]);
+    cache.forget_near();
+    assert_eq!((group.chunk_count(), group.is_empty()), (0, true));
+}
+
 /// Checks I4 of `xfs_icache::chunk`: a dropped cache empties its chunks.
 #[test]
 fn dropped_cache_drops_its_inodes() {

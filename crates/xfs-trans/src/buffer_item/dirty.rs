@@ -36,14 +36,14 @@ pub(super) struct DirtyState {
     pub(super) lost: bool,
 }
 
-/// The number of words of a bitmap of recently changed chunks. A buffer that is longer than these
-/// words cover, 8 KiB, has no such bitmap.
+/// The number of words in the logged bitmap of a buffer of 8 KiB. A longer buffer has no bitmap of
+/// recently changed chunks, which is one word of 64 bits.
 const RECENT_WORDS: usize = 2;
 
 /// The chunks that were changed since a buffer was last formatted or updated.
 #[derive(Default)]
 struct RecentChunks {
-    bitmap: [u32; RECENT_WORDS],
+    bitmap: u64,
     /// Whether the next log entry of the buffer has the regions of the last one.
     keeps_regions: bool,
 }
@@ -71,7 +71,7 @@ impl DirtyState {
 
     /// Records that the buffer was formatted for the log.
     pub(super) fn note_formatted(&mut self) {
-        self.recent.bitmap = [0; RECENT_WORDS];
+        self.recent.bitmap = 0;
         let is_covered = |piece: &BufferFormat| matches!(piece.bitmap.len(), 1..=RECENT_WORDS);
         self.recent.keeps_regions = matches!(&*self.pieces, [piece] if is_covered(piece));
     }
@@ -87,7 +87,7 @@ impl DirtyState {
         let (Some(buffer), [piece]) = (&self.buffer, &mut *self.pieces) else {
             unreachable!("a buffer is updated that is not held or has several extents (I2, I6)")
         };
-        let mut recent = as_word(&std::mem::take(&mut self.recent.bitmap));
+        let mut recent = std::mem::take(&mut self.recent.bitmap);
         if recent == 0 {
             return;
         }
@@ -108,8 +108,13 @@ impl DirtyState {
             let first = recent.trailing_zeros();
             let count = (recent >> first).trailing_ones() as usize;
             let before = (1 << first) - 1;
-            let runs = (starts & (before << 1 | 1)).count_ones() as usize;
-            let chunks = (dirty & before).count_ones() as usize;
+            let (runs, chunks) = if dirty & before == before {
+                // One run from the start of the buffer on: most buffers have no other.
+                (1, first as usize)
+            } else {
+                let runs = (starts & (before << 1 | 1)).count_ones();
+                (runs as usize, (dirty & before).count_ones() as usize)
+            };
             let at = (1 + runs) * REGION_HEADER_BYTES + format_bytes + chunks * CHUNK_BYTES;
             let from = first as usize * CHUNK_BYTES;
             let changed = bytes.get(from..from + count * CHUNK_BYTES);
@@ -124,12 +129,19 @@ impl DirtyState {
     pub(super) fn mark(&mut self, range: &Range<usize>) {
         // Nearly all buffers have one extent, which the caller has checked to hold the range.
         if let [piece] = &mut *self.pieces {
-            let has_new = mark(&mut piece.bitmap, range.clone());
-            let is_covered = piece.bitmap.len() <= RECENT_WORDS;
-            if has_new || !is_covered {
+            let has_new = match &mut *piece.bitmap {
+                words @ [_, _, _, ..] => {
+                    mark(words, range.clone());
+                    true
+                }
+                words => {
+                    let chunks = chunks_of(range);
+                    self.recent.bitmap |= chunks;
+                    mark_word(words, chunks)
+                }
+            };
+            if has_new {
                 self.recent.keeps_regions = false;
-            } else if self.recent.keeps_regions {
-                mark(&mut self.recent.bitmap, range.clone());
             }
             return;
         }
@@ -189,6 +201,26 @@ pub(super) fn mark(bitmap: &mut [u32], bytes: Range<usize>) -> bool {
             set(first, from_first) | between | set(last, to_last)
         }
         Some([]) | None => unreachable!("a buffer has a bit for each of its chunks (I1)"),
+    }
+}
+
+/// Returns the chunks that a range of a buffer of at most 8 KiB touches, one bit each. The range
+/// must not be empty.
+#[inline]
+pub(super) const fn chunks_of(bytes: &Range<usize>) -> u64 {
+    let (first, last) = (bytes.start / CHUNK_BYTES, (bytes.end - 1) / CHUNK_BYTES);
+    u64::MAX << (first % 64) & u64::MAX >> (63 - last % 64)
+}
+
+/// Sets the bits of `chunks` in a bitmap of at most two words. Returns whether one of them was
+/// clear.
+#[inline]
+pub(super) fn mark_word(bitmap: &mut [u32], chunks: u64) -> bool {
+    let (low, high) = (chunks as u32, (chunks >> u32::BITS) as u32);
+    match bitmap {
+        [word] if high == 0 => set(word, low),
+        [first, second] => set(first, low) | set(second, high),
+        _ => unreachable!("a buffer has a bit for each of its chunks (I1)"),
     }
 }
 

@@ -7,7 +7,7 @@ use xfs_format::log_item::{BufferFlags, BufferType, HostOrder, LoggedItem as Dec
 use xfs_format::{BlockKind, DiskAddr, StructureAddress};
 use xfs_log::{CheckpointEnd, LogItem, regions_of, updated_regions};
 
-use super::dirty::mark;
+use super::dirty::{chunks_of, mark, mark_word};
 use super::{BlockState, BufferItem, JoinOutcome};
 use crate::context::VolumeContext;
 use crate::testing;
@@ -99,6 +99,26 @@ fn every_chunk_that_a_range_touches_is_marked() {
                 let is_touched = chunk * 128 < end && start < (chunk + 1) * 128;
                 let is_marked = bitmap[chunk / 32] & 1 << (chunk % 32) != 0;
                 assert_eq!(is_marked, is_touched, "chunk {chunk} of {start}..{end}");
+            }
+        }
+    }
+}
+
+/// The bitmap of a short buffer, which is marked as one word, equals that of a long one.
+#[test]
+fn chunks_of_a_short_buffer_are_marked_as_those_of_a_long_one() {
+    let edges = [0, 1, 127, 128, 129, 4095, 4096, 4097, 8191, 8192];
+    for start in edges {
+        for end in edges.into_iter().filter(|end| *end > start) {
+            let (mut long, mut short) = ([0; 2], [0; 2]);
+            mark(&mut long, start..end);
+            assert!(mark_word(&mut short, chunks_of(&(start..end))), "{start}..{end} is new");
+            assert_eq!(short, long, "{start}..{end}");
+            assert!(!mark_word(&mut short, chunks_of(&(start..end))), "{start}..{end} is known");
+            if end <= 4096 {
+                let mut word = [0];
+                mark_word(&mut word, chunks_of(&(start..end)));
+                assert_eq!(word, [long[0]], "{start}..{end} of one word");
             }
         }
     }

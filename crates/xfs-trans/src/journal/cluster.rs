@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use xfs_buffer::{Buffer, PosixError, Result};
 use xfs_format::geometry::InodeLocation;
+use xfs_format::inode::FreeInode;
 use xfs_format::{BlockKind, Corruption, InodeNumber, VerifyContext};
 use xfs_sync::{Ordering, fence};
 
@@ -80,6 +81,33 @@ impl InodeCluster {
         })?;
         self.check_in_use()?;
         Ok(record)
+    }
+
+    /// Returns the record of a free inode of this cluster that a new file is about to take, and the
+    /// contents that the inode keeps for it. Returns `None` if the inode is in use. A record that
+    /// was not in memory has no image: the file replaces all of it
+    /// ([`replace_inode`](crate::Transaction::replace_inode)).
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`inode`](Self::inode).
+    pub fn free_inode(
+        &self,
+        journal: &Journal,
+        number: InodeNumber,
+    ) -> Result<Option<(Arc<InodeRecord>, FreeInode)>> {
+        let mut read = None;
+        let record = self.find_or_add(journal, number, |place, _| {
+            let made = InodeRecord::read_free(number, place, &self.buffer, &self.item)?;
+            read = Some(made.1);
+            Ok(made.0)
+        })?;
+        self.check_in_use()?;
+        let free = match read {
+            Some(free) => free,
+            None => record.with_core(FreeInode::of_core)?,
+        };
+        Ok(free.map(|free| (record, free)))
     }
 
     /// Calls `show` with the record of an inode of this cluster, as [`inode`](Self::inode) does,

@@ -53,6 +53,13 @@ impl JoinedBuffer {
         self.buffer.unlatch();
     }
 
+    /// Releases the buffer, whose changes the log now has.
+    fn release_committed(&self) {
+        debug_assert!(!self.claimed, "a dirty buffer counts as claimed");
+        self.item.leave_committed(&self.buffer);
+        self.buffer.unlatch();
+    }
+
     /// Records that the blocks of the buffer are freed, in this entry of the transaction's list.
     /// Calls `invalidate`, which records the same in the buffer's log item.
     fn end(&mut self, invalidate: impl FnOnce(&BufferItem, &Buffer)) {
@@ -103,18 +110,25 @@ impl JoinedBuffers {
             match (joined.held, std::mem::take(&mut joined.dirty)) {
                 (true, true) => joined.item.note_committed(),
                 (true, false) => {}
-                (false, true) => {
-                    debug_assert!(!joined.claimed, "a dirty buffer counts as claimed");
-                    joined.item.leave_committed(&joined.buffer);
-                    joined.buffer.unlatch();
-                }
+                (false, true) => joined.release_committed(),
                 (false, false) => joined.give_back(),
             }
             joined.held
         });
     }
 
-    /// Releases all buffers, at the end of the chain or when the chain is cancelled.
+    /// Ends the last transaction of a chain, which is committed: releases all buffers.
+    pub(super) fn end_chain(&mut self) {
+        for joined in self.0.drain(..) {
+            if joined.dirty {
+                joined.release_committed();
+            } else {
+                joined.give_back();
+            }
+        }
+    }
+
+    /// Releases all buffers, when the chain ends without a commit.
     pub(super) fn release_all(&mut self) {
         while let Some(joined) = self.0.pop() {
             joined.give_back();

@@ -189,6 +189,25 @@ impl Transaction<'_> {
         record.change(fields, view, change)
     }
 
+    /// Replaces the whole image of a joined inode. `fields` says which parts other than the core
+    /// the new image has.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the inode is not joined.
+    pub fn replace_inode(
+        &mut self,
+        record: &Arc<InodeRecord>,
+        fields: LoggedFields,
+        image: InodeImage,
+    ) {
+        let Some(joined) = self.inodes.find(record) else {
+            unreachable!("inode {} replaced without being joined (I2)", record.number())
+        };
+        joined.dirty = true;
+        record.replace(fields, image);
+    }
+
     /// Returns whether the current transaction of the chain has changed the inode.
     #[must_use]
     pub fn has_changed(&self, record: &InodeRecord) -> bool {

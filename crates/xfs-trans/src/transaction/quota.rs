@@ -320,6 +320,15 @@ impl Transaction<'_> {
         }
     }
 
+    /// Stores, as [`remember_charge`](Self::remember_charge) does, that a joined inode was free
+    /// before this step of the chain.
+    #[inline]
+    pub fn remember_free(&mut self, record: &InodeRecord) {
+        if self.counts_quota() {
+            self.inodes.remember(record, || Charge::Nothing);
+        }
+    }
+
     /// Counts `gained` more blocks of the realtime section for an inode whose charge this step
     /// remembers. The caller changes the core in the same step. Does nothing if the volume counts
     /// nothing.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use xfs_alloc::{AllocatedInode, InodePurpose, allocate_inode, inode_blocks};
+use xfs_alloc::{AllocatedInode, InodePurpose, allocate_inode};
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_dir::{EntryLocation, ParentLink, ParentPath};
 use xfs_format::directory::EntryType;
@@ -84,7 +84,7 @@ impl<'a> OpContext<'a> {
             return Err(PosixError::InvalidArgument.into());
         }
         self.ensure_owners(directory, kind.file_type(), creation)?;
-        let blocks = inode_blocks(self.mount.geometry())
+        let blocks = self.mount.reserves.inode
             + self.mount.reserves.add
             + self.mount.reserves.parent
             + self.target_blocks(kind);
@@ -179,7 +179,7 @@ impl<'a> OpContext<'a> {
         directory: &CachedInode,
         new_inode: impl Fn(&Transaction<'_>) -> Result<NewInode<'k>>,
     ) -> Result<InodeRef<&'a Mount>> {
-        let blocks = inode_blocks(self.mount.geometry());
+        let blocks = self.mount.reserves.inode;
         let operate = |tx: &mut Transaction<'_>, room| {
             tx.join(directory.live().log_item());
             check_is_directory(directory)?;

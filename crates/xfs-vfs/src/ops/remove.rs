@@ -97,9 +97,8 @@ impl<'c> OpContext<'c> {
         if !request.is_last() || !child.is_alone() {
             return Ok(None);
         }
-        let blocks = self.mount.reserves.remove
-            + self.mount.reserves.parent
-            + xfs_alloc::inode_blocks(self.mount.geometry());
+        let blocks =
+            self.mount.reserves.remove + self.mount.reserves.parent + self.mount.reserves.inode;
         self.mount.make_room();
         let Some(tx) = self.mount.with_room(|| self.mount.journal.begin_removal(blocks))? else {
             return Ok(None);
