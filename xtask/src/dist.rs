@@ -5,7 +5,7 @@
 //! image, a bill of materials, notes, checksums), the limit on its size, and trials of the result.
 //! The C library and the wheel are built by their own chores. Does **not** own: uploading anything.
 //!
-//! - The same sources and toolchain give the same files, byte for byte: times come from
+//! - The same sources, toolchain and profile give the same files, byte for byte: times come from
 //!   `SOURCE_DATE_EPOCH` or the last commit, and no path of this machine is in the binary.
 //! - The binary needs no file of the host: no interpreter, no library.
 
@@ -14,6 +14,7 @@ mod archive;
 mod binary;
 mod debian;
 mod examples;
+mod guide;
 mod image;
 mod libraries;
 mod licences;
@@ -51,6 +52,14 @@ pub(crate) struct Options {
     /// With --quick, also make the C library and the wheel
     #[arg(long)]
     pub(crate) libraries: bool,
+    /// Compile without a profile that guides the compiler: takes half of the time, and makes a
+    /// slower program
+    #[arg(long, conflicts_with = "same_profile")]
+    pub(crate) unguided: bool,
+    /// Guide the compiler by the profile of the last call, target/guide/ferroxfs.profdata, so that
+    /// the program has the same bytes
+    #[arg(long)]
+    pub(crate) same_profile: bool,
     /// Build everything a second time, from a copy of the sources at another path, and compare
     #[arg(long)]
     pub(crate) twice: bool,
@@ -134,10 +143,15 @@ fn build(root: &Path, options: Options, epoch: String) -> Result<Dist, Error> {
         fs::remove_dir_all(&folder).map_err(Error::file(&folder))?;
     }
     fs::create_dir_all(&folder).map_err(Error::file(&folder))?;
-    let built = binary::build(root, options)?;
+    let guide = guide::profile(root, options)?;
+    let built = binary::build(root, options, guide.as_deref())?;
     let program = folder.join("ferroxfs");
     fs::copy(&built, &program).map_err(Error::file(&program))?;
     binary::check(&program, root, options)?;
+    if let Some(guide) = guide {
+        let copy = folder.join(format!("ferroxfs-{VERSION}.profdata"));
+        fs::copy(&guide, &copy).map_err(Error::file(&guide))?;
+    }
     let package = folder.join(format!("ferroxfs_{VERSION}_{ARCHITECTURE}.deb"));
     let image = folder.join(format!("ferroxfs-{VERSION}-oci.tar"));
     let dist = Dist { program, folder, package, image, epoch };

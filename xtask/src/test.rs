@@ -270,7 +270,8 @@ fn quick_dist(root: &Path, report: &mut Report, cases: Cases) -> Option<PathBuf>
     }
     let began = Instant::now();
     let twice = cases == Cases::Many;
-    let options = dist::Options { quick: true, twice, libraries: twice, debian: false };
+    let options =
+        dist::Options { quick: true, twice, libraries: twice, ..dist::Options::default() };
     let outcome = dist::run(root, options);
     report.took("cargo xtask dist --quick", began.elapsed());
     let dist = match outcome {

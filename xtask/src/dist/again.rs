@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use super::{Dist, Options, build};
+use super::{Dist, Options, build, guide};
 use crate::command;
 use crate::error::Error;
 
@@ -29,6 +29,11 @@ pub(super) fn run(root: &Path, first: &Dist, options: Options) -> Result<(), Err
     let began = Instant::now();
     let copy = Copy(root.join("target/second-build/of-ferroxfs"));
     copy.fill(root)?;
+    let is_guided = !options.quick && !options.unguided;
+    if is_guided {
+        guide::copy(root, &copy.0)?;
+    }
+    let options = Options { same_profile: is_guided, ..options };
     let second = build(&copy.0, options, first.epoch.clone())?;
     let different = different(first, &second)?;
     if !different.is_empty() {

@@ -25,17 +25,40 @@ pub(super) fn install() -> Result<(), Error> {
     install_compiler()
 }
 
-/// Compiles the binary and returns its path.
-pub(super) fn build(root: &Path, options: Options) -> Result<PathBuf, Error> {
-    install()?;
+/// Compiles the binary and returns its path. `guide` is the profile that guides the compiler.
+pub(super) fn build(root: &Path, options: Options, guide: Option<&Path>) -> Result<PathBuf, Error> {
+    let folder = root.join("target");
+    let guided = guide.map(|profile| format!("-Cprofile-use={}", profile.display()));
+    let flags = guided.as_deref().unwrap_or_default();
+    compile(root, &folder, command::cargo(), options.profile(), flags)?;
+    Ok(folder.join(TARGET).join(options.profile()).join("ferroxfs"))
+}
+
+/// Compiles the binary into `folder` so that it counts how often its branches run. Returns its
+/// path. Only the work before optimising across crates decides what is counted, so there is none.
+pub(super) fn build_instrumented(root: &Path, folder: &Path) -> Result<PathBuf, Error> {
     let mut cargo = command::cargo();
+    cargo.env("CARGO_PROFILE_DIST_LTO", "false").env("CARGO_PROFILE_DIST_CODEGEN_UNITS", "16");
+    compile(root, folder, cargo, "dist", "-Cprofile-generate")?;
+    Ok(folder.join(TARGET).join("dist").join("ferroxfs"))
+}
+
+/// Compiles the binary into `folder` with a profile of cargo. `flags` are further options of the
+/// compiler of Rust.
+fn compile(
+    root: &Path,
+    folder: &Path,
+    mut cargo: Command,
+    profile: &str,
+    flags: &str,
+) -> Result<(), Error> {
+    install()?;
     cargo.args(["build", "--locked", "--package", "ferroxfs-cli", "--target", TARGET]);
-    cargo.args(["--target-dir", "target", "--profile", options.profile()]);
+    cargo.args(["--profile", profile, "--target-dir"]).arg(folder);
     let [rust, c] = remapped(root)?;
-    cargo.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS", rust);
+    cargo.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS", format!("{rust} {flags}"));
     cargo.env("CFLAGS_x86_64_unknown_linux_musl", c);
-    command::run(cargo.current_dir(root))?;
-    Ok(root.join("target").join(TARGET).join(options.profile()).join("ferroxfs"))
+    command::run(cargo.current_dir(root))
 }
 
 /// Returns the paths of this machine's folders that compilers would write into what they make, each
