@@ -64,6 +64,11 @@ pub(crate) trait ForkStore {
     fn set_size(&mut self, bytes: u64);
     /// Reads and verifies the block at file block `at`.
     fn read(&mut self, at: FileBlock, kind: BlockKind) -> Result<Self::Block>;
+    /// Returns the block at file block `at` if the store knows it without a look at the fork's
+    /// mappings. Such a block is mapped.
+    fn known(&mut self, _at: FileBlock, _kind: BlockKind) -> Option<Self::Block> {
+        None
+    }
     /// Allocates a new block of zeros at file block `at`. Changes nothing if the volume has no
     /// space.
     fn grow(&mut self, at: FileBlock, kind: BlockKind) -> Result<Self::Block>;
@@ -98,13 +103,17 @@ pub(crate) trait ForkStore {
     /// Reads a block and checks I1 of `xfs_dir`: a block of another inode is an error.
     fn read_owned(&mut self, at: FileBlock, kind: BlockKind) -> Result<Self::Block> {
         let block = self.read(at, kind)?;
-        let owner = self.view(&block, |bytes| owner(bytes, kind));
-        match owner {
+        self.check_owner(&block, at, kind).map(|()| block)
+    }
+
+    /// Checks that a block belongs to this inode (I1 of `xfs_dir`).
+    fn check_owner(&self, block: &Self::Block, at: FileBlock, kind: BlockKind) -> Result<()> {
+        match self.view(block, |bytes| owner(bytes, kind)) {
             Some(found) if found != self.number() => {
                 let check = Check::ForeignOwner { found: found.0, expected: self.number().0 };
                 Err(Corruption::new(kind.structure(), self.place(at), check).into())
             }
-            _ => Ok(block),
+            _ => Ok(()),
         }
     }
 }

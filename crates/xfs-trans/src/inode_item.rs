@@ -21,7 +21,7 @@
 //!   those being written. So the newest log entry of an inode alone brings the inode on disk up to
 //!   date, and an older entry may leave the AIL.
 //! - **I4** The inode is written in place unpinned, with its latch shared, and with the image that
-//!   was logged last.
+//!   was logged last. A commit logs only an image that the disk format can hold.
 //! - **I5** An inode that is not known to be in place has an image in memory. An inode in place
 //!   needs none: the view of a layer above and the cluster hold the same contents. `contents` makes
 //!   marking an inode and releasing its image exclude each other.
@@ -367,13 +367,16 @@ impl InodeRecord {
         self.pins.is_held() || self.state.lsn().is_some()
     }
 
-    /// Encodes the core before it is logged. The caller holds the latch exclusively. Returns
-    /// `false` if the disk format cannot hold one of its values.
-    pub(crate) fn encode(&self) -> bool {
-        let mut contents = self.contents.write();
-        let Some(contents) = &mut *contents else { return false };
-        contents.core = contents.image.core.encode(self.context().geometry());
-        contents.core.is_some()
+    /// Returns whether the disk format can hold the core, which is about to be logged. The caller
+    /// holds the latch exclusively.
+    pub(crate) fn is_encodable(&self) -> bool {
+        self.contents.read().as_ref().is_some_and(|contents| contents.image.core.is_encodable())
+    }
+
+    /// Encodes the core of an image that is logged or written in place.
+    fn encode(&self, image: &InodeImage) -> InodeDisk {
+        let encoded = image.core.encode(self.context().geometry());
+        encoded.expect("the commit has checked that the core can be encoded (I4)")
     }
 
     /// Records that the blocks of the inode's cluster are freed. The inode is never written again.
@@ -423,11 +426,11 @@ impl InodeRecord {
         }
         let lsn = self.state.lsn()?;
         let contents = contents.as_ref().expect("a dirty inode has an image (I5)");
-        let core = contents.core.as_ref().expect("an inode in the AIL was encoded (I4)");
+        let core = self.encode(&contents.image);
         let from = self.place.offset_bytes as usize;
         let inode_size = self.context().geometry().inode_size as usize;
         let slot = cluster.get_mut(from..from + inode_size).expect("an inode lies in its cluster");
-        fork::write(slot, core, &contents.image);
+        fork::write(slot, &core, &contents.image);
         xfs_format::inode::seal(slot, lsn);
         logged.flushing = logged.dirty;
         logged.dirty = LoggedFields::empty();
@@ -471,12 +474,13 @@ impl LogItem for InodeRecord {
     fn format(&self, regions: &mut RegionWriter<'_>) {
         let contents = self.contents.read();
         let logged = self.logged.lock();
-        let (contents, core) = encoded(contents.as_deref());
+        let contents = logged_image(contents.as_deref());
         let forks = fork::logged(&contents.image, logged.dirty);
         contents.note_formatted(forks.shape(&contents.image.core));
         let format = self.log_format(&contents.image.core, &forks);
         regions.region(&format.encode(HostOrder::NATIVE));
-        regions.region(&core_to_log(transmute_ref!(core), HostOrder::NATIVE));
+        let core = self.encode(&contents.image);
+        regions.region(&core_to_log(transmute_ref!(&core), HostOrder::NATIVE));
         if let Some(data) = &forks.data {
             data.put(regions);
         }
@@ -496,10 +500,11 @@ impl LogItem for InodeRecord {
     fn update(&self, regions: &mut RegionUpdater<'_>) {
         let contents = self.contents.read();
         let logged = self.logged.lock();
-        let (contents, core) = encoded(contents.as_deref());
+        let contents = logged_image(contents.as_deref());
         let forks = fork::logged(&contents.image, logged.dirty);
         regions.next(InodeFormat::ENCODED_BYTES);
-        let core = core_to_log(transmute_ref!(core), HostOrder::NATIVE);
+        let core = self.encode(&contents.image);
+        let core = core_to_log(transmute_ref!(&core), HostOrder::NATIVE);
         regions.next(core.len()).copy_from_slice(&core);
         for fork in [&forks.data, &forks.attr].into_iter().flatten() {
             fork.update(regions);
@@ -540,11 +545,10 @@ impl LogItem for InodeRecord {
     }
 }
 
-/// Returns the image of an inode that is being logged, and its encoded core.
-fn encoded(contents: Option<&CachedImage>) -> (&CachedImage, &InodeDisk) {
-    let encoded = contents.and_then(|contents| Some((contents, contents.core.as_ref()?)));
-    match encoded {
-        Some(encoded) => encoded,
+/// Returns the image of an inode that is being logged.
+fn logged_image(contents: Option<&CachedImage>) -> &CachedImage {
+    match contents {
+        Some(contents) => contents,
         None => unreachable!("an inode is logged without an image (I5)"),
     }
 }

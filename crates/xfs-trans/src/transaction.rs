@@ -370,7 +370,7 @@ impl<'journal> Transaction<'journal> {
     /// Commits the current transaction of the chain to the log. Releases the latches that the next
     /// transaction does not need.
     fn commit_step(&mut self, end: StepEnd) -> Result<CommittedChain> {
-        if !self.inodes.encode() {
+        if !self.inodes.are_encodable() {
             return Err(unencodable());
         }
         self.space.check()?;

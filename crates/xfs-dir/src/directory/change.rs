@@ -280,6 +280,11 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
     }
 
     fn form(&mut self) -> Result<Form<S::Block>> {
+        let root = self.tree_shape().root;
+        if let Some(block) = self.store.known(root, BlockKind::DirectoryIndex) {
+            self.store.check_owner(&block, root, BlockKind::DirectoryIndex)?;
+            return Ok(self.index_form(block));
+        }
         let place = self.store.inode_place();
         let corrupt = |check| Corruption::new(Structure::Directory, place, check);
         match self.store.contents()? {
@@ -290,16 +295,20 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
                 Ok(Form::Block(self.read_data(0)?))
             }
             ForkPlacement::Blocks => {
-                let root = self.tree_shape().root;
                 let block = self.store.read_owned(root, BlockKind::DirectoryIndex)?;
-                match self.store.view(&block, dabtree::magic) {
-                    Some(LEAF1_MAGIC) => Ok(Form::Leaf(block)),
-                    _ => Ok(Form::Node(block)),
-                }
+                Ok(self.index_form(block))
             }
             ForkPlacement::Absent | ForkPlacement::NoBlocks => {
                 Err(corrupt(DirectoryCheck::Form).into())
             }
+        }
+    }
+
+    /// Returns the form of a directory with an index, whose first block is `block`.
+    fn index_form(&self, block: S::Block) -> Form<S::Block> {
+        match self.store.view(&block, dabtree::magic) {
+            Some(LEAF1_MAGIC) => Form::Leaf(block),
+            _ => Form::Node(block),
         }
     }
 

@@ -174,6 +174,13 @@ impl ForkStore for LiveFork<'_, '_> {
         self.inode.fork_block(self.tx, self.fork, at, self.shape(kind))
     }
 
+    fn known(&mut self, at: FileBlock, kind: BlockKind) -> Option<Buffer> {
+        match self.fork {
+            ForkKind::Data => self.inode.known_block(self.tx, at, self.shape(kind)),
+            ForkKind::Attr => None,
+        }
+    }
+
     fn grow(&mut self, at: FileBlock, kind: BlockKind) -> Result<Buffer> {
         self.inode.grow_fork(self.tx, self.fork, at, self.shape(kind))
     }

@@ -57,6 +57,20 @@ impl InodeCore {
         Some(disk)
     }
 
+    /// Returns whether [`encode`](Self::encode) can encode the core.
+    #[inline]
+    #[must_use]
+    pub fn is_encodable(&self) -> bool {
+        let times = [self.access_time, self.modify_time, self.change_time, self.birth_time];
+        let has_times = match self.flags2.contains(InodeFlags2::BIGTIME) {
+            true => times.into_iter().all(|time| timestamp::encode_bigtime(time).is_some()),
+            false => times.into_iter().all(|time| timestamp::encode_legacy(time).is_some()),
+        };
+        let has_counts = self.flags2.contains(InodeFlags2::NREXT64)
+            || (u32::try_from(self.extents).is_ok() && u16::try_from(self.attr_extents).is_ok());
+        has_times && has_counts
+    }
+
     /// Replaces each time that is outside the range of the form selected by the inode's flags. The
     /// replacement is the nearest time of that range.
     #[doc(alias = "timestamp_truncate")]

@@ -14,6 +14,7 @@ use crate::extent::{ExtentList, ExtentRoot, ExtentRules};
 use crate::features::{IncompatFeatures, RoCompatFeatures};
 use crate::geometry::Geometry;
 use crate::superblock::Superblock;
+use crate::timestamp::Timestamp;
 use crate::verify_context::VerifyContext;
 
 macro_rules! golden {
@@ -398,6 +399,45 @@ fn encoded_free_inodes_are_free_and_valid() {
         assert!(core.next_unlinked.is_null());
         assert_eq!(verify_checksum(inode), Ok(()));
     }
+}
+
+/// A core can be encoded exactly if `is_encodable` says so, at both ends of the range of each time
+/// and count, in both forms.
+#[test]
+fn core_is_encodable_if_it_can_be_encoded() {
+    let geometry = new_geometry();
+    let core = InodeCore::decode(EMPTY, stored_number(EMPTY), &geometry).unwrap();
+    let mut outcomes = [0, 0];
+    let mut check = |core: &InodeCore| {
+        let is_encodable = core.is_encodable();
+        assert_eq!(is_encodable, core.encode(&geometry).is_some(), "{core:?}");
+        outcomes[usize::from(is_encodable)] += 1;
+    };
+    for flags2 in [InodeFlags2::empty(), InodeFlags2::BIGTIME | InodeFlags2::NREXT64] {
+        let moment = |seconds| Timestamp::new(seconds, 0).unwrap();
+        let now = moment(1);
+        let core = InodeCore {
+            flags2,
+            access_time: now,
+            modify_time: now,
+            change_time: now,
+            birth_time: now,
+            ..core.clone()
+        };
+        for time in [i64::MIN, -1 << 31, (-1 << 31) - 1, 1 << 31, 1 << 40, i64::MAX].map(moment) {
+            check(&InodeCore { access_time: time, ..core.clone() });
+            check(&InodeCore { modify_time: time, ..core.clone() });
+            check(&InodeCore { change_time: time, ..core.clone() });
+            check(&InodeCore { birth_time: time, ..core.clone() });
+        }
+        for count in [0, u32::from(u16::MAX), u32::from(u16::MAX) + 1] {
+            check(&InodeCore { attr_extents: count, ..core.clone() });
+        }
+        for count in [u64::from(u32::MAX), u64::from(u32::MAX) + 1] {
+            check(&InodeCore { extents: count, ..core.clone() });
+        }
+    }
+    assert!(outcomes.iter().all(|count| *count > 10), "{outcomes:?}");
 }
 
 /// The checksums of free inodes are right whatever the first number and the count are: also of

@@ -43,6 +43,18 @@ impl LiveInode {
         Ok(buffer)
     }
 
+    /// Returns the metadata block at `at` of the data fork if the inode remembers its buffer, which
+    /// is then joined to the transaction. A remembered block is mapped.
+    pub fn known_block(
+        &self,
+        tx: &mut Transaction<'_>,
+        at: FileBlock,
+        shape: BlockShape,
+    ) -> Option<Buffer> {
+        tx.join(self.log_item());
+        self.join_recent(tx, at, shape)
+    }
+
     /// Joins the buffer of the data fork's block at `at` to the transaction, without a lookup in
     /// the extent map. Returns `None` unless the block is one of the most recently used ones, whose
     /// buffers the inode remembers.

@@ -1,6 +1,6 @@
 //! The image of an inode in memory.
 
-use xfs_format::inode::{InodeCore, InodeDisk};
+use xfs_format::inode::InodeCore;
 use xfs_format::{Corruption, InodeNumber, VerifyContext};
 use xfs_sync::{AtomicU64, Object, Ordering};
 
@@ -20,11 +20,9 @@ pub struct InodeImage {
     pub attr: ForkBytes,
 }
 
-/// The image of an inode, and the core as it was last encoded for the log.
+/// The image of an inode, and the regions with which it was last logged.
 pub(super) struct CachedImage {
     pub(super) image: InodeImage,
-    /// The core as it was last encoded for the log. `None` before that.
-    pub(super) core: Option<InodeDisk>,
     /// The regions with which the image was last formatted for the log, packed; 0 if its log entry
     /// must not be updated in place.
     formatted: AtomicU64<Object>,
@@ -33,7 +31,7 @@ pub(super) struct CachedImage {
 impl CachedImage {
     #[inline]
     pub(super) fn of(image: InodeImage) -> Box<Self> {
-        Box::new(Self { image, core: None, formatted: AtomicU64::new(0) })
+        Box::new(Self { image, formatted: AtomicU64::new(0) })
     }
 
     /// Records the regions with which the image was formatted for the log, or `None` if its log

@@ -57,10 +57,9 @@ impl JoinedInodes {
         }
     }
 
-    /// Encodes the cores of the dirty inodes. Returns `false` if the disk format cannot hold one of
-    /// the values.
-    pub(super) fn encode(&self) -> bool {
-        self.0.iter().filter(|joined| joined.dirty).all(|joined| joined.record.encode())
+    /// Returns whether the disk format can hold the cores of the dirty inodes.
+    pub(super) fn are_encodable(&self) -> bool {
+        self.0.iter().filter(|joined| joined.dirty).all(|joined| joined.record.is_encodable())
     }
 
     /// Stores the quota charge of an inode for the comparison at the commit, unless it is already
