@@ -57,6 +57,23 @@ impl Timestamp {
         self.clamp_by(first, first + BIGTIME_LAST_SET_SECOND)
     }
 
+    /// Returns whether the bigtime form can hold the moment.
+    #[inline]
+    #[must_use]
+    pub fn is_bigtime(self) -> bool {
+        let last = BIGTIME_LAST_SECOND - BIGTIME_EPOCH_SECONDS;
+        let is_before_last = (-BIGTIME_EPOCH_SECONDS..last).contains(&self.seconds);
+        // The last second ends in the form's last nanosecond.
+        is_before_last || encode_bigtime(self).is_some()
+    }
+
+    /// Returns whether the legacy form can hold the moment.
+    #[inline]
+    #[must_use]
+    pub fn is_legacy(self) -> bool {
+        i32::try_from(self.seconds).is_ok()
+    }
+
     /// Returns the moment if its second lies between `first` and `last`, or else the start of the
     /// nearer one of these two seconds.
     #[inline]

@@ -209,7 +209,12 @@ struct Shared(Vec<Arc<LiveInode>>);
 impl Shared {
     /// Adds the inode of `record`, whose latch the caller has acquired in shared mode. If the inode
     /// has no name, releases the latch instead.
-    fn add(&mut self, geometry: &Geometry, record: Arc<InodeRecord>, image: Option<InodeImage>) {
+    fn add(
+        &mut self,
+        geometry: &Geometry,
+        record: Arc<InodeRecord>,
+        image: Option<Box<InodeImage>>,
+    ) {
         let live = match image {
             None if !record.is_live() => Err(PosixError::NotFound.into()),
             image => live_inode(&record, image, geometry),
@@ -258,7 +263,7 @@ fn load<R>(
 #[inline]
 fn live_inode(
     record: &Arc<InodeRecord>,
-    image: Option<InodeImage>,
+    image: Option<Box<InodeImage>>,
     geometry: &Geometry,
 ) -> Result<Arc<LiveInode>> {
     let record = Arc::clone(record);

@@ -284,10 +284,10 @@ impl LiveInode {
     #[inline]
     pub fn of_image(
         record: Arc<InodeRecord>,
-        image: InodeImage,
+        image: Box<InodeImage>,
         geometry: &Geometry,
     ) -> Result<Arc<Self>> {
-        let view = view_of_image(image, geometry)?;
+        let view = view_of_image(*image, geometry)?;
         Ok(Arc::new(Self::loaded(record, view)))
     }
 

@@ -73,8 +73,8 @@ impl ClusterRecords {
     pub(crate) fn share_each(
         &self,
         indexes: impl Iterator<Item = u32>,
-        mut make: impl FnMut(u32) -> Option<(Arc<InodeRecord>, InodeImage)>,
-        mut show: impl FnMut(Arc<InodeRecord>, Option<InodeImage>),
+        mut make: impl FnMut(u32) -> Option<(Arc<InodeRecord>, Box<InodeImage>)>,
+        mut show: impl FnMut(Arc<InodeRecord>, Option<Box<InodeImage>>),
     ) {
         let mut listed = self.0.lock();
         for index in indexes {

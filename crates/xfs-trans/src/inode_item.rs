@@ -129,7 +129,7 @@ impl InodeRecord {
             let bytes = cluster.bytes();
             decode(slot_of(&bytes, &place, cluster_item.context()), number, verify)?
         };
-        Ok(Arc::new(Self::new(number, place, cluster, cluster_item, Some(CachedImage::of(image)))))
+        Ok(Arc::new(Self::new(number, place, cluster, cluster_item, Some(CachedImage::of(*image)))))
     }
 
     /// Reads an inode as [`read`](Self::read) does, and acquires the new record's latch in shared
@@ -143,7 +143,7 @@ impl InodeRecord {
         cluster: &Buffer,
         cluster_item: &Arc<BufferItem>,
         verify: &VerifyContext<'_>,
-    ) -> Result<(Arc<Self>, InodeImage), Corruption> {
+    ) -> Result<(Arc<Self>, Box<InodeImage>), Corruption> {
         let image = {
             let bytes = cluster.bytes();
             decode(slot_of(&bytes, &place, cluster_item.context()), number, verify)?
@@ -269,7 +269,7 @@ impl InodeRecord {
         let Some(cache) = context.cache() else { return Err(PosixError::NotFound.into()) };
         let bytes = self.cluster.bytes();
         let bytes = slot_of(&bytes, &self.place, context);
-        Ok(decode(bytes, self.number, &cache.verify_context())?)
+        Ok(*decode(bytes, self.number, &cache.verify_context())?)
     }
 
     /// Returns the latch that protects the inode. A transaction that has joined the inode holds it

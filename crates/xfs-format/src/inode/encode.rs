@@ -63,8 +63,8 @@ impl InodeCore {
     pub fn is_encodable(&self) -> bool {
         let times = [self.access_time, self.modify_time, self.change_time, self.birth_time];
         let has_times = match self.flags2.contains(InodeFlags2::BIGTIME) {
-            true => times.into_iter().all(|time| timestamp::encode_bigtime(time).is_some()),
-            false => times.into_iter().all(|time| timestamp::encode_legacy(time).is_some()),
+            true => times.into_iter().all(Timestamp::is_bigtime),
+            false => times.into_iter().all(Timestamp::is_legacy),
         };
         let has_counts = self.flags2.contains(InodeFlags2::NREXT64)
             || (u32::try_from(self.extents).is_ok() && u16::try_from(self.attr_extents).is_ok());

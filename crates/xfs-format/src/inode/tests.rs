@@ -424,7 +424,12 @@ fn core_is_encodable_if_it_can_be_encoded() {
             birth_time: now,
             ..core.clone()
         };
-        for time in [i64::MIN, -1 << 31, (-1 << 31) - 1, 1 << 31, 1 << 40, i64::MAX].map(moment) {
+        let last = moment((u64::MAX / 1_000_000_000) as i64 - (1 << 31));
+        let ends = [i64::MIN, -1 << 31, (-1 << 31) - 1, 1 << 31, 1 << 40, i64::MAX].map(moment);
+        let after_last = [709_551_615, 709_551_616].map(|nanoseconds| {
+            Timestamp::new(last.seconds(), nanoseconds).expect("less than a second")
+        });
+        for time in ends.into_iter().chain([last]).chain(after_last) {
             check(&InodeCore { access_time: time, ..core.clone() });
             check(&InodeCore { modify_time: time, ..core.clone() });
             check(&InodeCore { change_time: time, ..core.clone() });

@@ -121,7 +121,7 @@ impl InodeCluster {
         &self,
         journal: &Journal,
         number: InodeNumber,
-        show: impl FnOnce(&Arc<InodeRecord>, Option<InodeImage>) -> R,
+        show: impl FnOnce(&Arc<InodeRecord>, Option<Box<InodeImage>>) -> R,
     ) -> Result<R> {
         let mut image = None;
         let record = self.find_or_add(journal, number, |place, verify| {
@@ -194,7 +194,7 @@ impl InodeCluster {
         journal: &Journal,
         first: InodeNumber,
         wanted: u64,
-        show: impl FnMut(Arc<InodeRecord>, Option<InodeImage>),
+        show: impl FnMut(Arc<InodeRecord>, Option<Box<InodeImage>>),
     ) -> bool {
         let (first_index, _) = self.place(journal, first).expect(IN_CLUSTER);
         let number_of = |index: u32| InodeNumber(self.first.0 + u64::from(index));
