@@ -44,6 +44,9 @@
 //! allocator      the memory allocator
 //! ```
 
+// The functions of the C library, where it is musl.
+extern crate xfs_memcpy as _;
+
 mod allocator;
 #[cfg(feature = "bench")]
 mod bench;

@@ -60,7 +60,7 @@ impl Timestamp {
     /// Returns whether the bigtime form can hold the moment.
     #[inline]
     #[must_use]
-    pub fn is_bigtime(self) -> bool {
+    pub(crate) fn is_bigtime(self) -> bool {
         let last = BIGTIME_LAST_SECOND - BIGTIME_EPOCH_SECONDS;
         let is_before_last = (-BIGTIME_EPOCH_SECONDS..last).contains(&self.seconds);
         // The last second ends in the form's last nanosecond.
@@ -70,7 +70,7 @@ impl Timestamp {
     /// Returns whether the legacy form can hold the moment.
     #[inline]
     #[must_use]
-    pub fn is_legacy(self) -> bool {
+    pub(crate) fn is_legacy(self) -> bool {
         i32::try_from(self.seconds).is_ok()
     }
 
