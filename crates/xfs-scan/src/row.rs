@@ -3,7 +3,7 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A [`Row`] has no padding and no pointer, so a batch of rows can be spilled as it is.
+//! - **I1** A [`Row`] has no padding and no pointer, so it can be packed as a number of words.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -40,6 +40,17 @@ impl Moment {
             Some(time) => Some(Self(time)),
             None => None,
         }
+    }
+
+    /// Returns the difference to an `earlier` time, as a time. It wraps around if the times are in
+    /// the other order.
+    pub(crate) const fn wrapping_sub(self, earlier: Self) -> Self {
+        Self(self.0.wrapping_sub(earlier.0))
+    }
+
+    /// Returns the time from which [`wrapping_sub`](Self::wrapping_sub) gave the `difference`.
+    pub(crate) const fn wrapping_add(self, difference: Self) -> Self {
+        Self(self.0.wrapping_add(difference.0))
     }
 
     /// The latest time. It stands for a time that Arrow cannot hold.
