@@ -42,6 +42,11 @@ impl Moment {
         }
     }
 
+    /// Returns the nanoseconds since the origin of this type. Two times are equal if these are.
+    pub(crate) const fn since_origin(self) -> u64 {
+        self.0
+    }
+
     /// Returns the difference to an `earlier` time, as a time. It wraps around if the times are in
     /// the other order.
     pub(crate) const fn wrapping_sub(self, earlier: Self) -> Self {
