@@ -307,7 +307,7 @@ impl ByteList {
     }
 
     /// Returns the strings, in order.
-    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> + Clone {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).filter_map(|(start, &end)| self.bytes.get(start..end))
     }
@@ -374,7 +374,7 @@ impl<'a> RowView<'a> {
 
     /// Returns the directories of the paths in the order of the output: first those of the paths
     /// that are UTF-8, then those of the others, because the output has them in two columns.
-    pub fn parents_in_columns(&self) -> impl Iterator<Item = ParentDirectory> {
+    pub fn parents_in_columns(&self) -> impl Iterator<Item = ParentDirectory> + Clone {
         let of = |is_text: bool| {
             let paths = self.paths.iter().zip(self.parents);
             let wanted =
