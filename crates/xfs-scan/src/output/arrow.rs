@@ -192,8 +192,8 @@ pub(super) struct TakenColumn<'a> {
 }
 
 impl TakenColumn<'_> {
-    /// Returns the runs of equal values in the column, with their numbers of rows. Returns `None` if
-    /// there are more than a few runs, for columns that can be null, and for lists.
+    /// Returns the runs of equal values in the column, with their numbers of rows. Returns `None`
+    /// if there are more than a few runs, for columns that can be null, and for lists.
     #[cfg(feature = "parquet")]
     pub(super) fn runs(&self) -> Option<Vec<(RunValue, usize)>> {
         let whole = |text: &str| Some(vec![(RunValue::Text(text.into()), self.inodes.rows.len())]);

@@ -85,7 +85,8 @@ pub(super) struct NdjsonEncoder {
 fn push_field(
     out: &mut Vec<u8>,
     fields: Fields,
-    (field, key): (Field, &[u8]),
+    field: Field,
+    key: &[u8],
     number: impl itoa::Integer,
 ) {
     if fields.contains(field) {
@@ -148,7 +149,7 @@ impl NdjsonEncoder {
 
     #[inline]
     fn number(&mut self, field: Field, key: &[u8], number: impl itoa::Integer) {
-        push_field(&mut self.out, self.fields, (field, key), number);
+        push_field(&mut self.out, self.fields, field, key, number);
     }
 
     #[inline]
@@ -156,17 +157,17 @@ impl NdjsonEncoder {
         let (row, fields, ag) = (view.row, self.fields, view.ag);
         let numbers = [ag, row.mode, row.nlink, row.uid, row.gid, row.project_id].map(u64::from);
         self.identity.push(&mut self.out, numbers, |out| {
-            push_field(out, fields, (Field::Ag, b",\"ag\":"), ag);
+            push_field(out, fields, Field::Ag, b",\"ag\":", ag);
             if fields.contains(Field::Type) {
                 out.extend_from_slice(b",\"type\":\"");
                 out.extend_from_slice(row.type_name().as_bytes());
                 out.push(b'"');
             }
-            push_field(out, fields, (Field::Mode, b",\"mode\":"), row.mode);
-            push_field(out, fields, (Field::Nlink, b",\"nlink\":"), row.nlink);
-            push_field(out, fields, (Field::Uid, b",\"uid\":"), row.uid);
-            push_field(out, fields, (Field::Gid, b",\"gid\":"), row.gid);
-            push_field(out, fields, (Field::ProjectId, b",\"project_id\":"), row.project_id);
+            push_field(out, fields, Field::Mode, b",\"mode\":", row.mode);
+            push_field(out, fields, Field::Nlink, b",\"nlink\":", row.nlink);
+            push_field(out, fields, Field::Uid, b",\"uid\":", row.uid);
+            push_field(out, fields, Field::Gid, b",\"gid\":", row.gid);
+            push_field(out, fields, Field::ProjectId, b",\"project_id\":", row.project_id);
         });
     }
 
@@ -184,11 +185,11 @@ impl NdjsonEncoder {
         let (attr_extents, xflags) = (row.attr_extents, row.xflags);
         let numbers = [row.extents, attr_extents.into(), xflags.into(), rdev, row.change_count];
         self.counters.push(&mut self.out, numbers, |out| {
-            push_field(out, fields, (Field::Extents, b",\"extents\":"), row.extents);
-            push_field(out, fields, (Field::AttrExtents, b",\"attr_extents\":"), attr_extents);
-            push_field(out, fields, (Field::Xflags, b",\"xflags\":"), xflags);
-            push_field(out, fields, (Field::Rdev, b",\"rdev\":"), rdev);
-            push_field(out, fields, (Field::ChangeCount, b",\"change_count\":"), row.change_count);
+            push_field(out, fields, Field::Extents, b",\"extents\":", row.extents);
+            push_field(out, fields, Field::AttrExtents, b",\"attr_extents\":", attr_extents);
+            push_field(out, fields, Field::Xflags, b",\"xflags\":", xflags);
+            push_field(out, fields, Field::Rdev, b",\"rdev\":", rdev);
+            push_field(out, fields, Field::ChangeCount, b",\"change_count\":", row.change_count);
         });
     }
 
@@ -197,9 +198,9 @@ impl NdjsonEncoder {
         let (row, fields) = (view.row, self.fields);
         let numbers = [row.lsn, row.flags.into(), row.flags2];
         self.flags.push(&mut self.out, numbers, |out| {
-            push_field(out, fields, (Field::Lsn, b",\"lsn\":"), row.lsn);
-            push_field(out, fields, (Field::Flags, b",\"flags\":"), row.flags);
-            push_field(out, fields, (Field::Flags2, b",\"flags2\":"), row.flags2);
+            push_field(out, fields, Field::Lsn, b",\"lsn\":", row.lsn);
+            push_field(out, fields, Field::Flags, b",\"flags\":", row.flags);
+            push_field(out, fields, Field::Flags2, b",\"flags2\":", row.flags2);
         });
     }
 
