@@ -65,11 +65,6 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Returns the number of bytes of memory that the batch holds.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.rows.capacity() * size_of::<Row>() + self.arena.capacity()
-    }
-
     /// Records in `row` that its items are the bytes of the arena from `start` to the present end.
     /// Returns `false`, and leaves the row without items, if the start or the length does not fit
     /// in 32 bits (**I1**: an arena stays below 4 GiB).

@@ -23,6 +23,7 @@ mod memory;
 mod options;
 mod out_of_line;
 mod output;
+mod packed;
 mod parallel;
 mod paths;
 mod plan;

@@ -18,7 +18,7 @@ use zerocopy::IntoBytes;
 use crate::ScanError;
 use crate::batch::Batch;
 use crate::options::Spill;
-use crate::row::Row;
+use crate::packed;
 
 /// A range of bytes of the spill file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,15 +41,20 @@ pub(crate) struct Memory {
     file_end: AtomicU64<Volume>,
 }
 
-/// A batch of rows that waits for the next step of the scan.
+/// A batch of rows that waits for the next step of the scan. The rows are packed.
 pub(crate) enum StoredBatch {
     /// The batch is in memory.
-    Kept(Batch),
+    Kept {
+        /// The packed rows.
+        rows: Vec<u64>,
+        /// The arena of the batch: the bytes of its names.
+        arena: Vec<u8>,
+    },
     /// The batch is in the spill file.
     Spilled {
-        /// The range of the spill file that holds the rows.
+        /// The range of the spill file that holds the packed rows.
         rows: SpillRange,
-        /// The range of the spill file that holds the arena of the batch: the bytes of its names.
+        /// The range of the spill file that holds the arena of the batch.
         arena: SpillRange,
     },
 }
@@ -100,33 +105,36 @@ impl Memory {
         self.used.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Stores a batch of rows: in memory if the memory limit allows it, otherwise in the spill
-    /// file.
-    pub(crate) fn store(&self, mut batch: Batch) -> Result<StoredBatch, ScanError> {
-        batch.arena.shrink_to_fit();
-        if self.reserve(batch.memory_bytes()) {
-            return Ok(StoredBatch::Kept(batch));
+    /// Stores a copy of a batch of rows: in memory if the memory limit allows it, otherwise in the
+    /// spill file.
+    pub(crate) fn store(&self, batch: &Batch) -> Result<StoredBatch, ScanError> {
+        let rows = packed::pack(&batch.rows);
+        if self.reserve(kept_bytes(&rows, &batch.arena)) {
+            return Ok(StoredBatch::Kept { rows, arena: batch.arena.clone() });
         }
-        let rows = self.spill(batch.rows.as_slice().as_bytes())?;
+        let rows = self.spill(rows.as_bytes())?;
         let arena = self.spill(&batch.arena)?;
         Ok(StoredBatch::Spilled { rows, arena })
     }
 
-    /// Returns a stored batch, which is read from the spill file if it was spilled.
-    pub(crate) fn load(&self, stored: StoredBatch) -> Result<Batch, ScanError> {
-        let (rows, arena) = match stored {
-            StoredBatch::Kept(batch) => {
-                self.release(batch.memory_bytes());
-                return Ok(batch);
+    /// Returns a stored batch, which is read from the spill file if it was spilled. `count` is the
+    /// number of its rows.
+    pub(crate) fn load(&self, stored: StoredBatch, count: usize) -> Result<Batch, ScanError> {
+        let mut batch = Batch::default();
+        batch.rows.reserve_exact(count);
+        match stored {
+            StoredBatch::Kept { rows, arena } => {
+                self.release(kept_bytes(&rows, &arena));
+                packed::unpack(&rows, &mut batch.rows);
+                batch.arena = arena;
             }
-            StoredBatch::Spilled { rows, arena } => (rows, arena),
-        };
-        let mut batch = Batch {
-            rows: vec![Row::default(); rows.length / size_of::<Row>()],
-            arena: vec![0; arena.length],
-        };
-        self.fill(rows, batch.rows.as_mut_slice().as_mut_bytes())?;
-        self.fill(arena, &mut batch.arena)?;
+            StoredBatch::Spilled { rows, arena } => {
+                let mut words = vec![0_u64; rows.length / size_of::<u64>()];
+                self.fill(rows, words.as_mut_bytes())?;
+                packed::unpack(&words, &mut batch.rows);
+                self.append(arena, &mut batch.arena)?;
+            }
+        }
         Ok(batch)
     }
 
@@ -159,6 +167,11 @@ impl Memory {
         *spill = Spill::To(Arc::clone(&file));
         Ok(file)
     }
+}
+
+/// Returns the number of bytes of memory that a stored batch holds.
+const fn kept_bytes(rows: &[u64], arena: &[u8]) -> usize {
+    size_of_val(rows) + arena.len()
 }
 
 #[cfg(test)]

@@ -160,9 +160,9 @@ impl Encoding {
         match self {
             Self::Lines { .. } | Self::Entries => 1,
             #[cfg(feature = "arrow")]
-            Self::Arrow(_) => 1,
+            Self::Arrow(_) => 4,
             #[cfg(feature = "parquet")]
-            Self::Parquet(_) => 4,
+            Self::Parquet(_) => 16,
         }
     }
 }

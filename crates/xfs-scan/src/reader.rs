@@ -89,12 +89,22 @@ pub(crate) struct UnitReader<'a> {
     context: VerifyContext<'a>,
     selection: ReadSelection,
     buffer: Vec<u8>,
+    /// An empty batch, whose memory the next unit of work uses.
+    empty: Batch,
 }
 
 impl<'a> UnitReader<'a> {
     pub(crate) fn new(source: &'a ScanSource, selection: ReadSelection) -> Self {
         let context = source.cache.verify_context();
-        Self { source, context, selection, buffer: vec![0; READ_BYTES] }
+        let (buffer, empty) = (vec![0; READ_BYTES], Batch::default());
+        Self { source, context, selection, buffer, empty }
+    }
+
+    /// Takes a batch whose rows are no longer needed. The next unit of work uses its memory.
+    pub(crate) fn reuse(&mut self, mut batch: Batch) {
+        batch.rows.clear();
+        batch.arena.clear();
+        self.empty = batch;
     }
 
     /// Reads the inodes of `chunks` of an allocation group. Inodes with data outside of the inode
@@ -106,7 +116,8 @@ impl<'a> UnitReader<'a> {
         out_of_line: &mut OutOfLineReader<'_>,
     ) -> UnitRows {
         let inodes: usize = chunks.iter().map(|chunk| allocated_count(chunk) as usize).sum();
-        let mut out = UnitRows::default();
+        let batch = std::mem::take(&mut self.empty);
+        let mut out = UnitRows { batch, findings: Vec::new() };
         out.batch.rows.reserve_exact(inodes);
         if self.selection.parents {
             out.batch.arena.reserve(inodes * NAME_BYTES_GUESS);
@@ -187,14 +198,18 @@ impl<'a> UnitReader<'a> {
         out: &mut UnitRows,
         out_of_line: &mut OutOfLineReader<'_>,
     ) {
-        match self.verify(bytes, number) {
-            Ok(core) if core.is_free() => self.note_free(out, number),
-            Ok(core) => self.add(&core, bytes, out, out_of_line),
-            Err(corruption) => self.decode_again(number, corruption, out, out_of_line),
-        }
+        // The core is decoded in place: a result that holds it would be copied twice.
+        let corruption = match InodeCore::decode(bytes, number, self.geometry()) {
+            Ok(core) => match core.verify(bytes, &self.context) {
+                Ok(()) if core.is_free() => return self.note_free(out, number),
+                Ok(()) => return self.add(&core, bytes, out, out_of_line),
+                Err(corruption) => corruption,
+            },
+            Err(corruption) => corruption,
+        };
+        self.decode_again(number, corruption, out, out_of_line);
     }
 
-    #[inline]
     fn verify(&self, bytes: &[u8], number: InodeNumber) -> Result<InodeCore, Corruption> {
         InodeCore::decode(bytes, number, self.geometry())
             .and_then(|core| core.verify(bytes, &self.context).map(|()| core))

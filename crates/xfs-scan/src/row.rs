@@ -3,7 +3,7 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A [`Row`] has no padding and no pointer, so a batch of rows can be spilled as it is.
+//! - **I1** A [`Row`] has no padding and no pointer, so it can be packed as a number of words.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -40,6 +40,22 @@ impl Moment {
             Some(time) => Some(Self(time)),
             None => None,
         }
+    }
+
+    /// Returns the nanoseconds since the origin of this type. Two times are equal if these are.
+    pub(crate) const fn since_origin(self) -> u64 {
+        self.0
+    }
+
+    /// Returns the difference to an `earlier` time, as a time. It wraps around if the times are in
+    /// the other order.
+    pub(crate) const fn wrapping_sub(self, earlier: Self) -> Self {
+        Self(self.0.wrapping_sub(earlier.0))
+    }
+
+    /// Returns the time from which [`wrapping_sub`](Self::wrapping_sub) gave the `difference`.
+    pub(crate) const fn wrapping_add(self, difference: Self) -> Self {
+        Self(self.0.wrapping_add(difference.0))
     }
 
     /// The latest time. It stands for a time that Arrow cannot hold.
@@ -291,7 +307,7 @@ impl ByteList {
     }
 
     /// Returns the strings, in order.
-    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> + Clone {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).filter_map(|(start, &end)| self.bytes.get(start..end))
     }
@@ -358,7 +374,7 @@ impl<'a> RowView<'a> {
 
     /// Returns the directories of the paths in the order of the output: first those of the paths
     /// that are UTF-8, then those of the others, because the output has them in two columns.
-    pub fn parents_in_columns(&self) -> impl Iterator<Item = ParentDirectory> {
+    pub fn parents_in_columns(&self) -> impl Iterator<Item = ParentDirectory> + Clone {
         let of = |is_text: bool| {
             let paths = self.paths.iter().zip(self.parents);
             let wanted =

@@ -121,6 +121,8 @@ fn choose_threads(options: &ScanOptions) -> Result<usize, ScanError> {
 /// step.
 struct StoredUnit {
     rows: StoredBatch,
+    /// Number of rows.
+    count: usize,
     findings: Vec<Finding>,
     directories: DirectoryPart,
 }
@@ -224,11 +226,9 @@ impl ScanRun<'_, '_> {
             || Emitter::new(&context),
             |emitter, index| {
                 let piece = pieces.get(index).map(|piece| std::mem::take(&mut *piece.lock()));
-                emitter.emit(
-                    piece.unwrap_or_default().into_iter().map(|(group, unit)| {
-                        Ok((group, scope.memory.load(unit.rows)?, unit.findings))
-                    }),
-                )
+                emitter.emit(piece.unwrap_or_default().into_iter().map(|(group, unit)| {
+                    Ok((group, scope.memory.load(unit.rows, unit.count)?, unit.findings))
+                }))
             },
             |_, mut emitted| {
                 if let Some(part) = emitted.accounts.take() {
@@ -290,7 +290,6 @@ impl ScanRun<'_, '_> {
                 let chunks = scope.plan.chunks(unit);
                 let mut rows = worker.reader.read(unit.group, chunks, &mut worker.out_of_line);
                 worker.out_of_line.read(&mut rows)?;
-                let count = rows.batch.rows.len() as u64;
                 let UnitRows { batch, findings } = rows;
                 // Without parent pointers the links arrive in the join.
                 let directories = if scope.selection.parents {
@@ -299,12 +298,13 @@ impl ScanRun<'_, '_> {
                     DirectoryPart::default()
                 };
                 let sizes = if counts_sizes { sizes_of(&batch) } else { Vec::new() };
-                let rows = scope.memory.store(batch)?;
-                Ok((count, sizes, StoredUnit { rows, findings, directories }))
+                let (rows, count) = (scope.memory.store(&batch)?, batch.rows.len());
+                worker.reader.reuse(batch);
+                Ok((sizes, StoredUnit { rows, count, findings, directories }))
             },
-            |_, (count, file_sizes, unit)| {
+            |_, (file_sizes, unit)| {
                 sizes.add(&file_sizes, scope.memory)?;
-                *inodes_read += count;
+                *inodes_read += unit.count as u64;
                 report_progress(options, *inodes_read, report.inodes, *inodes_total);
                 waiting.push(unit);
                 Ok(())
@@ -335,9 +335,11 @@ impl ScanRun<'_, '_> {
                 let pair = work.get(index).and_then(|pair| pair.lock().take());
                 let Some((unit, links)) = pair else { return Err(ScanError::WorkerLost) };
                 let mut findings = unit.findings;
-                let batch = links.join(memory.load(unit.rows)?, memory, &mut findings)?;
+                let batch = memory.load(unit.rows, unit.count)?;
+                let batch = links.join(batch, memory, &mut findings)?;
                 let directories = note_directories(&batch, memory)?;
-                Ok(StoredUnit { rows: memory.store(batch)?, findings, directories })
+                let rows = memory.store(&batch)?;
+                Ok(StoredUnit { rows, count: batch.rows.len(), findings, directories })
             },
             |_, unit| {
                 joined.push(unit);

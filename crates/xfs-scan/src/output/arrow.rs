@@ -22,7 +22,7 @@ use self::columns::columns;
 use super::facts::{Fact, Facts};
 use super::{Appender, Encoding, Header, Output, OutputPiece, RowAppender, RowEncoder, Rows};
 use crate::accounting::Account;
-use crate::row::{ByteList, Row, RowView, VolumeLabel};
+use crate::row::{ByteList, ParentDirectory, Row, RowView, VolumeLabel};
 use crate::{Field, Fields, Finding, ScanError};
 
 /// Number of rows that are collected before their columns are encoded.
@@ -30,6 +30,11 @@ const ROWS_PER_STEP: usize = 4096;
 /// Number of bytes of names that are collected before their columns are encoded. An Arrow list
 /// holds less than 2 GiB.
 const NAME_BYTES_PER_STEP: usize = 8 << 20;
+
+/// Number of rows of a step for which a column may have one more run of equal values, to be encoded
+/// run by run. With shorter runs, the delta encoding is smaller.
+#[cfg(feature = "parquet")]
+const ROWS_PER_RUN: usize = 16;
 
 /// The columns of an output, and their schema. All encoders of the output share them.
 #[derive(Clone)]
@@ -100,9 +105,7 @@ impl RowColumns {
         self.inodes.realtime_blocks.push(view.realtime_blocks());
         self.inodes.orphans.push(view.is_orphan);
         let fields = self.fields;
-        if fields.contains(Field::Paths) {
-            self.paths.push(view.paths);
-        }
+        let is_text = fields.contains(Field::Paths) && self.paths.push(view.paths);
         if fields.contains(Field::Xattrs) {
             self.xattrs.push(view.xattrs);
         }
@@ -118,7 +121,7 @@ impl RowColumns {
         if fields.contains(Field::Hash) {
             self.hashes.append_option(view.hash);
         }
-        self.parents.push(fields, view);
+        self.parents.push(fields, view, is_text);
         self.name_bytes += view.paths.byte_length() + view.xattrs.byte_length();
         self.inodes.rows.len() == ROWS_PER_STEP || self.name_bytes > NAME_BYTES_PER_STEP
     }
@@ -138,13 +141,13 @@ impl RowColumns {
     pub(super) fn take_columns(
         &mut self,
         layout: &ColumnLayout,
-        mut each: impl FnMut(usize, ArrayRef) -> Result<(), ScanError>,
+        mut each: impl FnMut(usize, TakenColumn<'_>) -> Result<(), ScanError>,
     ) -> Result<(), ScanError> {
         self.name_bytes = 0;
         let inodes = std::mem::take(&mut self.inodes);
         if !inodes.rows.is_empty() {
             for (index, &column) in layout.columns.iter().enumerate() {
-                each(index, self.take_column(column, &inodes))?;
+                each(index, TakenColumn { columns: self, column, inodes: &inodes })?;
             }
         }
         let InodeRows { mut rows, mut ags, mut blocks, mut realtime_blocks, mut orphans } = inodes;
@@ -181,6 +184,78 @@ impl RowColumns {
     }
 }
 
+/// A column of the rows that `RowColumns::take_columns` takes.
+pub(super) struct TakenColumn<'a> {
+    columns: &'a mut RowColumns,
+    column: ArrowColumn,
+    inodes: &'a InodeRows,
+}
+
+impl TakenColumn<'_> {
+    /// Returns the runs of equal values in the column, with their numbers of rows. Returns `None`
+    /// if there are more than a few runs, for columns that can be null, and for lists.
+    #[cfg(feature = "parquet")]
+    pub(super) fn runs(&self) -> Option<Vec<(RunValue, usize)>> {
+        let whole = |text: &str| Some(vec![(RunValue::Text(text.into()), self.inodes.rows.len())]);
+        match self.column {
+            ArrowColumn::Inode(Field::VolumeUuid) => whole(&self.columns.uuid),
+            ArrowColumn::Inode(Field::VolumeLabel) => whole(&self.columns.label),
+            ArrowColumn::Inode(field) => self.inodes.runs(field),
+            _ => None,
+        }
+    }
+
+    /// Returns the column.
+    pub(super) fn into_array(self) -> ArrayRef {
+        self.columns.take_column(self.column, self.inodes)
+    }
+}
+
+/// The value of a run of rows.
+#[cfg(feature = "parquet")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum RunValue {
+    Narrow(u32),
+    Wide(u64),
+    Text(Arc<str>),
+}
+
+#[cfg(feature = "parquet")]
+impl RunValue {
+    /// Returns a column of `count` rows with this value.
+    pub(super) fn to_array(&self, count: usize) -> ArrayRef {
+        match self {
+            Self::Narrow(number) => numbers::<UInt32Type>(std::iter::repeat_n(*number, count)),
+            Self::Wide(number) => numbers::<UInt64Type>(std::iter::repeat_n(*number, count)),
+            Self::Text(text) => constant(text, count),
+        }
+    }
+}
+
+/// Returns the runs of equal values among `values`. Returns `None` if there are more than one run
+/// for each [`ROWS_PER_RUN`] rows of a step.
+#[cfg(feature = "parquet")]
+fn runs_of<I: PartialEq + Copy>(
+    mut values: impl Iterator<Item = I>,
+    wrap: fn(I) -> RunValue,
+) -> Option<Vec<(RunValue, usize)>> {
+    let mut runs = Vec::new();
+    let (mut last, mut count) = (values.next()?, 1);
+    for value in values {
+        if value == last {
+            count += 1;
+            continue;
+        }
+        if runs.len() == ROWS_PER_STEP / ROWS_PER_RUN {
+            return None;
+        }
+        runs.push((wrap(last), count));
+        (last, count) = (value, 1);
+    }
+    runs.push((wrap(last), count));
+    Some(runs)
+}
+
 /// The collected rows of inodes, column by column, before they are encoded.
 #[derive(Default)]
 struct InodeRows {
@@ -199,7 +274,8 @@ struct Lists {
 }
 
 impl Lists {
-    fn push(&mut self, list: &ByteList) {
+    /// Adds the strings of a row. Returns whether all of them are UTF-8.
+    fn push(&mut self, list: &ByteList) -> bool {
         let mut others = false;
         for item in list.iter() {
             match std::str::from_utf8(item) {
@@ -219,6 +295,7 @@ impl Lists {
         if others {
             self.bytes.append(true);
         }
+        !others
     }
 
     /// Fills the column of non-UTF-8 strings with empty lists until it has one list for each of the
@@ -274,15 +351,23 @@ struct Parents {
 }
 
 impl Parents {
-    fn push(&mut self, fields: Fields, view: &RowView<'_>) {
+    /// Adds the directories of a row. `is_text` says that all paths of the row are UTF-8, so that
+    /// the output has the directories in the order of the row.
+    fn push(&mut self, fields: Fields, view: &RowView<'_>, is_text: bool) {
+        if is_text {
+            self.add(fields, view.parents.iter().take(view.paths.len()).copied());
+        } else {
+            self.add(fields, view.parents_in_columns());
+        }
+    }
+
+    fn add(&mut self, fields: Fields, parents: impl Iterator<Item = ParentDirectory> + Clone) {
         if fields.contains(Field::Parents) {
-            let numbers = view.parents_in_columns().map(|parent| parent.ino);
-            numbers.for_each(|number| self.numbers.values().append_value(number));
+            parents.clone().for_each(|parent| self.numbers.values().append_value(parent.ino));
             self.numbers.append(true);
         }
         if fields.contains(Field::ParentGenerations) {
-            let generations = view.parents_in_columns().map(|parent| parent.generation);
-            generations.for_each(|it| self.generations.values().append_value(it));
+            parents.for_each(|parent| self.generations.values().append_value(parent.generation));
             self.generations.append(true);
         }
     }
@@ -308,6 +393,38 @@ fn moments(rows: &[Row], moment: impl Fn(&Row) -> crate::row::Moment) -> ArrayRe
 }
 
 impl InodeRows {
+    /// Returns the runs of equal values of a column of numbers or types, if there are few.
+    #[cfg(feature = "parquet")]
+    fn runs(&self, field: Field) -> Option<Vec<(RunValue, usize)>> {
+        let rows = self.rows.as_slice();
+        let wide = |value: fn(&Row) -> u64| runs_of(rows.iter().map(value), RunValue::Wide);
+        let narrow = |value: fn(&Row) -> u32| runs_of(rows.iter().map(value), RunValue::Narrow);
+        match field {
+            Field::Ag => runs_of(self.ags.iter().copied(), RunValue::Narrow),
+            Field::Type => {
+                runs_of(rows.iter().map(Row::type_name), |name| RunValue::Text(name.into()))
+            }
+            Field::Mode => narrow(|row| row.mode),
+            Field::Nlink => narrow(|row| row.nlink),
+            Field::Uid => narrow(|row| row.uid),
+            Field::Gid => narrow(|row| row.gid),
+            Field::ProjectId => narrow(|row| row.project_id),
+            Field::Size => wide(|row| row.size),
+            Field::Blocks => runs_of(self.blocks.iter().copied(), RunValue::Wide),
+            Field::RealtimeBlocks => runs_of(self.realtime_blocks.iter().copied(), RunValue::Wide),
+            Field::Extents => wide(|row| row.extents),
+            Field::AttrExtents => narrow(|row| row.attr_extents),
+            Field::Xflags => narrow(|row| row.xflags),
+            Field::Rdev => wide(Row::rdev),
+            Field::ChangeCount => wide(|row| row.change_count),
+            Field::Lsn => wide(|row| row.lsn),
+            Field::Flags => narrow(|row| row.flags),
+            Field::Flags2 => wide(|row| row.flags2),
+            // The other columns change from row to row, or can be null.
+            _ => None,
+        }
+    }
+
     fn column(&self, field: Field) -> ArrayRef {
         let rows = self.rows.as_slice();
         let wide = |value: fn(&Row) -> u64| numbers::<UInt64Type>(rows.iter().map(value));
@@ -395,8 +512,8 @@ impl<'a> ArrowEncoder<'a> {
             return;
         }
         let mut arrays = Vec::with_capacity(self.layout.columns.len());
-        let collected = self.rows.take_columns(self.layout, |_, array| {
-            arrays.push(array);
+        let collected = self.rows.take_columns(self.layout, |_, column| {
+            arrays.push(column.into_array());
             Ok(())
         });
         collected.expect("collecting arrays does not fail");

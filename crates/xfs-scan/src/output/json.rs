@@ -41,15 +41,49 @@ pub(crate) fn push_moment(out: &mut Vec<u8>, moment: Moment) {
 /// Appends a quoted string.
 pub(crate) fn push_string(out: &mut Vec<u8>, text: &str) {
     // Names seldom have characters that JSON must escape, so check once for all.
-    let is_plain = text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\');
-    if is_plain {
-        out.push(b'"');
-        out.extend_from_slice(text.as_bytes());
-        out.push(b'"');
+    if is_plain(text.as_bytes()) {
+        push_plain(out, text.as_bytes());
     } else {
         // Writing a string to memory cannot fail.
         let _ = serde_json::to_writer(out, text);
     }
+}
+
+#[inline]
+fn push_plain(out: &mut Vec<u8>, text: &[u8]) {
+    out.push(b'"');
+    out.extend_from_slice(text);
+    out.push(b'"');
+}
+
+/// Returns whether `text` is ASCII without characters that JSON must escape. Such bytes are UTF-8,
+/// and are their own form in JSON.
+#[inline]
+pub(crate) fn is_plain(text: &[u8]) -> bool {
+    let (words, rest) = text.as_chunks::<8>();
+    let special = words.iter().fold(0, |special, word| special | special_bytes(*word));
+    match text.last_chunk::<8>() {
+        // The last word overlaps the one before it, which costs less than single bytes.
+        Some(last) => special | special_bytes(*last) == 0,
+        None => rest.iter().all(|byte| (b' '..0x80).contains(byte) && !b"\"\\".contains(byte)),
+    }
+}
+
+/// Returns a number that is 0 if each of the eight bytes is plain, as [`is_plain`] defines it.
+#[inline]
+const fn special_bytes(word: [u8; 8]) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x80 * ONES;
+    let word = u64::from_be_bytes(word);
+    let quotes = word ^ (b'"' as u64 * ONES);
+    let backslashes = word ^ (b'\\' as u64 * ONES);
+    // A subtraction borrows from a byte that is less than the subtrahend. The high bit of that byte
+    // is then set. A borrow into the next byte can only report a plain word as special if another
+    // byte of the word is special.
+    let below = word.wrapping_sub(b' ' as u64 * ONES)
+        | quotes.wrapping_sub(ONES)
+        | backslashes.wrapping_sub(ONES);
+    (below | word) & HIGH
 }
 
 /// Appends bytes in base64, quoted.
@@ -66,13 +100,17 @@ pub(crate) fn push_list(out: &mut Vec<u8>, keys: &ListKeys, list: &ByteList) {
     let mut others = false;
     let mut separator = b'[';
     for item in list.iter() {
-        let Ok(text) = std::str::from_utf8(item) else {
+        if is_plain(item) {
+            out.push(separator);
+            push_plain(out, item);
+        } else if let Ok(text) = std::str::from_utf8(item) {
+            out.push(separator);
+            push_string(out, text);
+        } else {
             others = true;
             continue;
-        };
-        out.push(separator);
+        }
         separator = b',';
-        push_string(out, text);
     }
     out.extend_from_slice(if separator == b'[' { b"[]" } else { b"]" });
     if others {
@@ -106,3 +144,31 @@ pub(crate) const PATHS: ListKeys = ListKeys { text: b",\"paths\":", bytes: b",\"
 /// The JSON keys of the list of extended attribute names.
 pub(crate) const XATTRS: ListKeys =
     ListKeys { text: b",\"xattrs\":", bytes: b",\"xattrs_bytes\":" };
+
+#[cfg(test)]
+mod tests {
+    use super::{is_plain, push_string};
+
+    #[test]
+    fn bytes_that_json_escapes_are_not_plain_at_any_place() {
+        for length in 1..30 {
+            assert!(is_plain(&vec![b'~'; length]));
+            for (at, byte) in (0..length).flat_map(|at| (0..=255).map(move |byte| (at, byte))) {
+                let mut text = vec![b'a'; length];
+                if let Some(place) = text.get_mut(at) {
+                    *place = byte;
+                }
+                let expected = (b' '..0x80).contains(&byte) && byte != b'"' && byte != b'\\';
+                assert_eq!(is_plain(&text), expected, "byte {byte} at {at} of {length}");
+            }
+        }
+        assert!(is_plain(b""));
+    }
+
+    #[test]
+    fn names_with_special_characters_are_escaped() {
+        let mut out = Vec::new();
+        push_string(&mut out, "long enough \u{fc}\"\\\n\u{7f}");
+        assert_eq!(out, "\"long enough \u{fc}\\\"\\\\\\n\u{7f}\"".as_bytes());
+    }
+}

@@ -3,7 +3,7 @@
 use super::json::{self, push_moment, push_number, push_string};
 use super::{Header, OutputPiece, RowEncoder, Rows, SCHEMA_VERSION, Trailer};
 use crate::accounting::Account;
-use crate::row::{RowView, VolumeLabel};
+use crate::row::{Moment, RowView, VolumeLabel};
 use crate::{Field, Fields, Finding, ScanError};
 
 /// Returns the first line of the output.
@@ -36,6 +36,32 @@ pub(super) fn volume(volume: &VolumeLabel) -> Vec<u8> {
     out
 }
 
+/// A part of the lines whose text depends on `N` numbers. Neighbours often have the same numbers,
+/// and then the text of the previous line is copied.
+struct RepeatedPart<const N: usize> {
+    /// The numbers of `text`. `None` before the first line.
+    numbers: Option<[u64; N]>,
+    text: Vec<u8>,
+}
+
+impl<const N: usize> RepeatedPart<N> {
+    const fn new() -> Self {
+        Self { numbers: None, text: Vec::new() }
+    }
+
+    /// Appends the text for `numbers` to `out`. `format` makes the text, which must depend on
+    /// nothing else.
+    #[inline]
+    fn push(&mut self, out: &mut Vec<u8>, numbers: [u64; N], format: impl FnOnce(&mut Vec<u8>)) {
+        if self.numbers != Some(numbers) {
+            self.text.clear();
+            format(&mut self.text);
+            self.numbers = Some(numbers);
+        }
+        out.extend_from_slice(&self.text);
+    }
+}
+
 /// Encodes the rows of one volume.
 pub(super) struct NdjsonEncoder {
     fields: Fields,
@@ -45,6 +71,56 @@ pub(super) struct NdjsonEncoder {
     volume: Vec<u8>,
     /// `{"row":"inode"` and the volume: the part with which every row of an inode starts.
     inode_start: Vec<u8>,
+    /// From the allocation group to the project.
+    identity: RepeatedPart<6>,
+    times: RepeatedPart<4>,
+    /// From the extents to the change counter.
+    counters: RepeatedPart<5>,
+    /// The log sequence number and the flag words.
+    flags: RepeatedPart<3>,
+}
+
+/// Appends a key and a number to `out` if `fields` has the field.
+#[inline]
+fn push_field(
+    out: &mut Vec<u8>,
+    fields: Fields,
+    field: Field,
+    key: &[u8],
+    number: impl itoa::Integer,
+) {
+    if fields.contains(field) {
+        out.extend_from_slice(key);
+        push_number(out, number);
+    }
+}
+
+/// Appends the times of an inode.
+fn push_times(out: &mut Vec<u8>, fields: Fields, moments: [Moment; 4]) {
+    let keys = [
+        (Field::Atime, &b",\"atime\":"[..]),
+        (Field::Mtime, b",\"mtime\":"),
+        (Field::Ctime, b",\"ctime\":"),
+        (Field::Btime, b",\"btime\":"),
+    ];
+    // Two times of an inode are often equal, and copying 19 digits is faster than writing them.
+    let mut written: [Option<(Moment, usize, usize)>; 4] = [None; 4];
+    for (index, ((field, key), moment)) in keys.into_iter().zip(moments).enumerate() {
+        if !fields.contains(field) {
+            continue;
+        }
+        out.extend_from_slice(key);
+        let same = written.iter().flatten().find(|(earlier, ..)| *earlier == moment);
+        if let Some(&(_, start, end)) = same {
+            out.extend_from_within(start..end);
+            continue;
+        }
+        let start = out.len();
+        push_moment(out, moment);
+        if let Some(place) = written.get_mut(index) {
+            *place = Some((moment, start, out.len()));
+        }
+    }
 }
 
 impl NdjsonEncoder {
@@ -59,51 +135,73 @@ impl NdjsonEncoder {
             push_string(&mut wanted, &volume.label_text());
         }
         let inode_start = [b"{\"row\":\"inode\"", wanted.as_slice()].concat();
-        Self { fields, out, volume: wanted, inode_start }
+        Self {
+            fields,
+            out,
+            volume: wanted,
+            inode_start,
+            identity: RepeatedPart::new(),
+            times: RepeatedPart::new(),
+            counters: RepeatedPart::new(),
+            flags: RepeatedPart::new(),
+        }
     }
 
     #[inline]
     fn number(&mut self, field: Field, key: &[u8], number: impl itoa::Integer) {
-        if self.fields.contains(field) {
-            self.out.extend_from_slice(key);
-            push_number(&mut self.out, number);
-        }
+        push_field(&mut self.out, self.fields, field, key, number);
     }
 
+    #[inline]
     fn identity(&mut self, view: &RowView<'_>) {
-        let row = view.row;
-        self.number(Field::Ino, b",\"ino\":", row.ino);
-        self.number(Field::Generation, b",\"generation\":", row.generation);
-        self.number(Field::Ag, b",\"ag\":", view.ag);
-        if self.fields.contains(Field::Type) {
-            self.out.extend_from_slice(b",\"type\":\"");
-            self.out.extend_from_slice(row.type_name().as_bytes());
-            self.out.push(b'"');
-        }
-        self.number(Field::Mode, b",\"mode\":", row.mode);
-        self.number(Field::Nlink, b",\"nlink\":", row.nlink);
-        self.number(Field::Uid, b",\"uid\":", row.uid);
-        self.number(Field::Gid, b",\"gid\":", row.gid);
-        self.number(Field::ProjectId, b",\"project_id\":", row.project_id);
-        self.number(Field::Size, b",\"size\":", row.size);
-        self.number(Field::Blocks, b",\"blocks\":", view.blocks());
-        self.number(Field::RealtimeBlocks, b",\"rt_blocks\":", view.realtime_blocks());
+        let (row, fields, ag) = (view.row, self.fields, view.ag);
+        let numbers = [ag, row.mode, row.nlink, row.uid, row.gid, row.project_id].map(u64::from);
+        self.identity.push(&mut self.out, numbers, |out| {
+            push_field(out, fields, Field::Ag, b",\"ag\":", ag);
+            if fields.contains(Field::Type) {
+                out.extend_from_slice(b",\"type\":\"");
+                out.extend_from_slice(row.type_name().as_bytes());
+                out.push(b'"');
+            }
+            push_field(out, fields, Field::Mode, b",\"mode\":", row.mode);
+            push_field(out, fields, Field::Nlink, b",\"nlink\":", row.nlink);
+            push_field(out, fields, Field::Uid, b",\"uid\":", row.uid);
+            push_field(out, fields, Field::Gid, b",\"gid\":", row.gid);
+            push_field(out, fields, Field::ProjectId, b",\"project_id\":", row.project_id);
+        });
     }
 
+    #[inline]
     fn times(&mut self, view: &RowView<'_>) {
-        let row = view.row;
-        let times = [
-            (Field::Atime, &b",\"atime\":"[..], row.atime),
-            (Field::Mtime, b",\"mtime\":", row.mtime),
-            (Field::Ctime, b",\"ctime\":", row.ctime),
-            (Field::Btime, b",\"btime\":", row.btime),
-        ];
-        for (field, key, moment) in times {
-            if self.fields.contains(field) {
-                self.out.extend_from_slice(key);
-                push_moment(&mut self.out, moment);
-            }
-        }
+        let (row, fields) = (view.row, self.fields);
+        let moments = [row.atime, row.mtime, row.ctime, row.btime];
+        let numbers = moments.map(Moment::since_origin);
+        self.times.push(&mut self.out, numbers, |out| push_times(out, fields, moments));
+    }
+
+    #[inline]
+    fn counters(&mut self, view: &RowView<'_>) {
+        let (row, fields, rdev) = (view.row, self.fields, view.row.rdev());
+        let (attr_extents, xflags) = (row.attr_extents, row.xflags);
+        let numbers = [row.extents, attr_extents.into(), xflags.into(), rdev, row.change_count];
+        self.counters.push(&mut self.out, numbers, |out| {
+            push_field(out, fields, Field::Extents, b",\"extents\":", row.extents);
+            push_field(out, fields, Field::AttrExtents, b",\"attr_extents\":", attr_extents);
+            push_field(out, fields, Field::Xflags, b",\"xflags\":", xflags);
+            push_field(out, fields, Field::Rdev, b",\"rdev\":", rdev);
+            push_field(out, fields, Field::ChangeCount, b",\"change_count\":", row.change_count);
+        });
+    }
+
+    #[inline]
+    fn flags(&mut self, view: &RowView<'_>) {
+        let (row, fields) = (view.row, self.fields);
+        let numbers = [row.lsn, row.flags.into(), row.flags2];
+        self.flags.push(&mut self.out, numbers, |out| {
+            push_field(out, fields, Field::Lsn, b",\"lsn\":", row.lsn);
+            push_field(out, fields, Field::Flags, b",\"flags\":", row.flags);
+            push_field(out, fields, Field::Flags2, b",\"flags2\":", row.flags2);
+        });
     }
 
     fn owners(&mut self, view: &RowView<'_>) {
@@ -163,16 +261,15 @@ impl NdjsonEncoder {
 impl RowEncoder for NdjsonEncoder {
     fn inode(&mut self, view: &RowView<'_>) -> Result<(), ScanError> {
         self.out.extend_from_slice(&self.inode_start);
+        self.number(Field::Ino, b",\"ino\":", view.row.ino);
+        self.number(Field::Generation, b",\"generation\":", view.row.generation);
         self.identity(view);
+        self.number(Field::Size, b",\"size\":", view.row.size);
+        self.number(Field::Blocks, b",\"blocks\":", view.blocks());
+        self.number(Field::RealtimeBlocks, b",\"rt_blocks\":", view.realtime_blocks());
         self.times(view);
-        self.number(Field::Extents, b",\"extents\":", view.row.extents);
-        self.number(Field::AttrExtents, b",\"attr_extents\":", view.row.attr_extents);
-        self.number(Field::Xflags, b",\"xflags\":", view.row.xflags);
-        self.number(Field::Rdev, b",\"rdev\":", view.row.rdev());
-        self.number(Field::ChangeCount, b",\"change_count\":", view.row.change_count);
-        self.number(Field::Lsn, b",\"lsn\":", view.row.lsn);
-        self.number(Field::Flags, b",\"flags\":", view.row.flags);
-        self.number(Field::Flags2, b",\"flags2\":", view.row.flags2);
+        self.counters(view);
+        self.flags(view);
         self.owners(view);
         self.names(view);
         self.parents(view);

@@ -2,13 +2,17 @@
 //!
 //! Integers are delta-packed: inode numbers, times and constant columns shrink to a fraction, in
 //! less time than building a dictionary takes. Columns of repeated words use a dictionary. Paths
-//! are compressed with LZ4, which costs less than writing the saved bytes.
+//! are compressed with LZ4, which costs less than writing the saved bytes. A column that has one
+//! value in a row group, or a few in long runs, is encoded run by run instead of row by row.
 
 mod columns;
+mod runs;
 
 use std::io::Write;
 use std::sync::Arc;
 
+use arrow_array::ArrayRef;
+use arrow_schema::FieldRef;
 use parquet::arrow::arrow_writer::{
     ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
 };
@@ -16,9 +20,11 @@ use parquet::arrow::{ArrowWriter, arrow_writer::ArrowWriterOptions};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::ColumnDescPtr;
 
 use self::columns::properties;
-use super::arrow::{ColumnLayout, RowColumns};
+use self::runs::{ColumnRuns, RunsChunk};
+use super::arrow::{ColumnLayout, RowColumns, TakenColumn};
 use super::facts::{Fact, Facts, MetadataFacts};
 use super::{
     Appender, Encoding, Header, Output, OutputPiece, RowAppender, RowEncoder, Rows, Trailer,
@@ -30,11 +36,19 @@ use crate::{Fields, Finding, ScanError};
 type Writer<'w> = Box<dyn Write + Send + 'w>;
 
 /// The encoded columns of one row group.
-pub(crate) struct RowGroup(Vec<ArrowColumnChunk>);
+pub(crate) struct RowGroup(Vec<ColumnChunk>);
+
+/// An encoded column of one row group.
+enum ColumnChunk {
+    Encoded(Box<ArrowColumnChunk>),
+    Runs(RunsChunk),
+}
 
 /// The state from which workers create their encoders.
 pub(crate) struct ParquetEncoding {
     layout: ColumnLayout,
+    /// The descriptors of the columns in the file.
+    descriptors: Vec<ColumnDescPtr>,
     factory: ArrowRowGroupWriterFactory,
 }
 
@@ -62,8 +76,9 @@ pub(super) fn begin<'w>(
     let arrow = ArrowWriter::try_new_with_options(writer, Arc::clone(&layout.schema), options)
         .map_err(output_error)?;
     let (file, factory) = arrow.into_serialized_writer().map_err(output_error)?;
+    let descriptors = file.schema_descr().columns().to_vec();
     Ok(Output {
-        encoding: Encoding::Parquet(ParquetEncoding { layout, factory }),
+        encoding: Encoding::Parquet(ParquetEncoding { layout, descriptors, factory }),
         appender: Appender {
             rows: RowAppender::Parquet(ParquetAppender(file)),
             facts: Facts::new(header, true),
@@ -75,7 +90,11 @@ impl ParquetAppender<'_> {
     pub(super) fn append(&mut self, group: RowGroup) -> Result<(), ScanError> {
         let mut writer = self.0.next_row_group().map_err(output_error)?;
         for chunk in group.0 {
-            chunk.append_to_row_group(&mut writer).map_err(output_error)?;
+            let appended = match chunk {
+                ColumnChunk::Encoded(chunk) => chunk.append_to_row_group(&mut writer),
+                ColumnChunk::Runs(chunk) => chunk.append_to_row_group(&mut writer),
+            };
+            appended.map_err(output_error)?;
         }
         writer.close().map(drop).map_err(output_error)
     }
@@ -110,24 +129,75 @@ impl ParquetEncoding {
     ) -> Result<ParquetEncoder<'a>, ScanError> {
         // The number of the row group matters only for encryption.
         let writers = self.factory.create_column_writers(0).map_err(output_error)?;
+        let columns = writers.into_iter().map(|writer| EncodedColumn { writer, runs: None });
         Ok(ParquetEncoder {
-            layout: &self.layout,
-            writers,
+            encoding: self,
+            columns: columns.collect(),
             rows: RowColumns::new(self.layout.fields, volume),
             facts: Vec::new(),
-            has_rows: false,
+            row_count: 0,
             encoded_bytes: 0,
         })
     }
 }
 
+/// A column of the row group that is being encoded.
+struct EncodedColumn {
+    writer: ArrowColumnWriter,
+    /// The rows so far, if they are a few values in long runs. The writer does not have them yet.
+    runs: Option<ColumnRuns>,
+}
+
+impl EncodedColumn {
+    /// Adds the next rows of the column. `is_first` says that the row group has no rows yet.
+    fn push(
+        &mut self,
+        field: &FieldRef,
+        rows: TakenColumn<'_>,
+        is_first: bool,
+    ) -> Result<(), ScanError> {
+        if is_first {
+            self.runs = Some(ColumnRuns::default());
+        }
+        if let Some(mut runs) = self.runs.take() {
+            if rows.runs().is_some_and(|next| runs.extend(&next)) {
+                self.runs = Some(runs);
+                return Ok(());
+            }
+            for (value, count) in runs.iter() {
+                self.write(field, &value.to_array(count))?;
+            }
+        }
+        self.write(field, &rows.into_array())
+    }
+
+    fn write(&mut self, field: &FieldRef, array: &ArrayRef) -> Result<(), ScanError> {
+        // Every column of this schema has one leaf.
+        for leaf in compute_leaves(field, array).map_err(output_error)? {
+            self.writer.write(&leaf).map_err(output_error)?;
+        }
+        Ok(())
+    }
+
+    fn finish(self, column: ColumnDescPtr) -> Result<ColumnChunk, ScanError> {
+        match self.runs {
+            Some(runs) => Ok(ColumnChunk::Runs(RunsChunk::new(column, runs))),
+            None => {
+                let chunk = self.writer.close().map_err(output_error)?;
+                Ok(ColumnChunk::Encoded(Box::new(chunk)))
+            }
+        }
+    }
+}
+
 /// Encodes rows of one volume into one row group.
 pub(super) struct ParquetEncoder<'a> {
-    layout: &'a ColumnLayout,
-    writers: Vec<ArrowColumnWriter>,
+    encoding: &'a ParquetEncoding,
+    columns: Vec<EncodedColumn>,
     rows: RowColumns,
     facts: Vec<Fact>,
-    has_rows: bool,
+    /// Number of rows that the columns have.
+    row_count: usize,
     /// Number of bytes of names that were encoded, before compression.
     encoded_bytes: usize,
 }
@@ -135,19 +205,14 @@ pub(super) struct ParquetEncoder<'a> {
 impl ParquetEncoder<'_> {
     fn flush_inodes(&mut self) -> Result<(), ScanError> {
         self.encoded_bytes += self.rows.name_bytes();
-        self.has_rows |= self.rows.count() > 0;
-        let Self { layout, writers, rows, .. } = self;
-        rows.take_columns(layout, |index, array| {
-            // Every column of this schema has one leaf.
-            let (Some(field), Some(writer)) =
-                (layout.schema.fields().get(index), writers.get_mut(index))
-            else {
-                return Ok(());
-            };
-            for leaf in compute_leaves(field, &array).map_err(output_error)? {
-                writer.write(&leaf).map_err(output_error)?;
+        let is_first = self.row_count == 0;
+        self.row_count += self.rows.count();
+        let Self { encoding: ParquetEncoding { layout, .. }, columns, rows, .. } = self;
+        rows.take_columns(layout, |index, rows| {
+            match (layout.schema.fields().get(index), columns.get_mut(index)) {
+                (Some(field), Some(column)) => column.push(field, rows, is_first),
+                _ => Ok(()),
             }
-            Ok(())
         })
     }
 }
@@ -173,11 +238,13 @@ impl RowEncoder for ParquetEncoder<'_> {
 
     fn finish(mut self: Box<Self>) -> Result<OutputPiece, ScanError> {
         self.flush_inodes()?;
-        if !self.has_rows {
+        if self.row_count == 0 {
             return Ok(OutputPiece { rows: None, facts: self.facts });
         }
-        let closed = self.writers.into_iter().map(ArrowColumnWriter::close);
-        let chunks = closed.collect::<Result<_, _>>().map_err(output_error)?;
+        let descriptors = self.encoding.descriptors.iter().cloned();
+        let columns = self.columns.into_iter().zip(descriptors);
+        let chunks = columns.map(|(column, descriptor)| column.finish(descriptor));
+        let chunks = chunks.collect::<Result<_, _>>()?;
         Ok(OutputPiece { rows: Some(Rows::RowGroup(RowGroup(chunks))), facts: self.facts })
     }
 }

@@ -375,3 +375,74 @@ fn record_batches_hold_the_rows_of_the_parquet_file() {
     assert_eq!(batch.schema(), super::arrow_schema(fields));
     assert_eq!(batch.columns(), expected.columns());
 }
+
+/// Writes `count` files. The project changes once, far from the first row, and the link count in
+/// long runs. The group changes from row to row, and after some steps so does the user.
+#[cfg(feature = "parquet")]
+fn write_files(output: Output<'_>, count: u64) {
+    let Output { encoding, mut appender } = output;
+    let volume = volume();
+    let mut encoder = encoding.encoder(&volume).unwrap();
+    for ino in 128..128 + count {
+        let project_id = if ino > 9000 { u32::MAX } else { 0 };
+        let uid = if ino > 15_000 { ino as u32 % 7 } else { 1000 };
+        let nlink = ino as u32 / 100 % 5;
+        let row = Row { ino, project_id, uid, nlink, gid: ino as u32 % 3, ..file() };
+        push_inode(&mut *encoder, &row, &[b"/a"], None);
+    }
+    let piece = encoder.finish().unwrap();
+    appender.append(piece).unwrap();
+    appender.finish(Trailer { inodes: count, findings: 0, missing_inodes: 0 }).unwrap();
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn columns_in_runs_are_read_back_as_they_were_written() {
+    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+    use parquet::file::statistics::Statistics;
+
+    let (fields, count) = (all_fields(), 20_000);
+    let mut bytes = Vec::new();
+    write_files(
+        Output::begin(Format::Parquet, fields, HEADER, Box::new(&mut bytes)).unwrap(),
+        count,
+    );
+    let mut file = tempfile::tempfile().unwrap();
+    std::io::Write::write_all(&mut file, &bytes).unwrap();
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+
+    let group = builder.metadata().row_group(0).clone();
+    let column =
+        |name: &str| group.columns().iter().find(|it| it.column_path().string() == name).unwrap();
+    let of_runs = ["size", "volume_label", "type", "project_id", "nlink"];
+    let of_rows = ["gid", "uid"];
+    for (name, is_of_runs) in
+        of_runs.map(|name| (name, true)).into_iter().chain(of_rows.map(|name| (name, false)))
+    {
+        let size = column(name).compressed_size();
+        assert_eq!(size < 800, is_of_runs, "{name} takes {size} bytes");
+    }
+    let Some(Statistics::Int32(bounds)) = column("project_id").statistics() else {
+        panic!("no bounds")
+    };
+    // The numbers are unsigned, and are stored as signed ones.
+    assert_eq!((bounds.min_opt(), bounds.max_opt()), (Some(&0), Some(&-1)));
+    let Some(Statistics::Int64(bounds)) = column("size").statistics() else { panic!("no bounds") };
+    assert_eq!((bounds.min_opt(), bounds.max_opt()), (Some(&4097), Some(&4097)));
+    assert_eq!(bounds.null_count_opt(), Some(0));
+
+    let mut expected = Vec::new();
+    write_files(
+        Output::arrow(fields, HEADER, |batch| {
+            expected.push(batch);
+            Ok(())
+        }),
+        count,
+    );
+    let reader = builder.with_batch_size(expected[0].num_rows()).build().unwrap();
+    let read: Vec<_> = reader.map(Result::unwrap).collect();
+    assert_eq!(read.len(), expected.len());
+    for (read, expected) in read.iter().zip(&expected) {
+        assert_eq!(read.columns(), expected.columns());
+    }
+}
