@@ -48,22 +48,23 @@ pub(crate) fn pack(rows: &[Row]) -> Vec<u64> {
             let is_stored = word != before;
             map |= u64::from(is_stored) << index;
             // A word that repeats is overwritten by the next one.
-            if let Some(place) = stored.get_mut(count) {
-                *place = *word;
-            }
+            *stored.get_mut(count).expect("a row has no more words than its longest form") = *word;
             count += usize::from(is_stored);
         }
-        if let Some(place) = stored.first_mut() {
-            *place = map;
-        }
-        packed.extend_from_slice(stored.get(..count).unwrap_or(&stored));
+        let [first, ..] = &mut stored;
+        *first = map;
+        packed.extend_from_slice(stored.get(..count).expect("a row has its longest form at most"));
         last.step_to(row, words);
     }
     packed.shrink_to_fit();
     packed
 }
 
-/// Appends the rows of a packed form to `rows`. A form that is cut off gives fewer rows.
+/// Appends the rows of a packed form to `rows`.
+///
+/// # Panics
+///
+/// Panics if `packed` is not a form that [`pack`] has returned.
 pub(crate) fn unpack(packed: &[u64], rows: &mut Vec<Row>) {
     let mut last = LastRow::default();
     let mut rest = packed.iter();
@@ -73,9 +74,8 @@ pub(crate) fn unpack(packed: &[u64], rows: &mut Vec<Row>) {
         while left != 0 {
             let index = left.trailing_zeros() as usize;
             left &= left - 1;
-            if let (Some(place), Some(word)) = (words.get_mut(index), rest.next()) {
-                *place = *word;
-            }
+            let place = words.get_mut(index).expect("a map has a bit for each word of a row (I1)");
+            *place = *rest.next().expect("a packed row has the words of its map (I1)");
         }
         let row = last.row(words);
         last.step_to(&row, words);

@@ -63,8 +63,10 @@ impl ColumnRuns {
 
     /// Returns the runs: the value of each and its number of rows.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&RunValue, usize)> {
-        let value = |index: u8| self.values.get(usize::from(index));
-        self.runs.iter().filter_map(move |&(index, rows)| Some((value(index)?, rows)))
+        self.runs.iter().map(|&(index, rows)| {
+            let value = self.values.get(usize::from(index));
+            (value.expect("a run has the index of a value"), rows)
+        })
     }
 }
 
@@ -117,7 +119,7 @@ impl RunsChunk {
             length,
         ))?;
         let bytes = sink.into_inner()?;
-        let size = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
+        let size = i64::try_from(bytes.len()).expect("memory has less than 2^63 bytes");
         let mut metadata = ColumnChunkMetaData::builder(self.column.clone())
             .set_encodings(vec![Encoding::PLAIN, Encoding::RLE_DICTIONARY])
             .set_num_values(self.rows.into())
@@ -149,7 +151,8 @@ impl RunsChunk {
                 }
                 RunValue::Wide(number) => plain.extend_from_slice(number.cast_signed().as_bytes()),
                 RunValue::Text(text) => {
-                    let length = i32::try_from(text.len()).unwrap_or(i32::MAX);
+                    let length = i32::try_from(text.len());
+                    let length = length.expect("the values of such columns are short");
                     plain.extend_from_slice(length.as_bytes());
                     plain.extend_from_slice(text.as_bytes());
                 }
