@@ -10,6 +10,7 @@
 
 mod api;
 mod blank_log;
+mod bounded_memory;
 mod buffered;
 mod damage;
 mod detached;
