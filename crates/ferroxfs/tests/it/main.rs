@@ -10,7 +10,6 @@
 
 mod api;
 mod blank_log;
-mod bounded_memory;
 mod buffered;
 mod damage;
 mod detached;
