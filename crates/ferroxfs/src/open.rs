@@ -77,6 +77,8 @@ pub struct OpenOptions {
     keeps_realtime_damage: bool,
     members: Vec<PathBuf>,
     cache_bytes: usize,
+    /// The memory that metadata may take until it is in place. `None`: the log's size limits it.
+    unwritten_bytes: Option<usize>,
     writes: bool,
     quota: QuotaOptions,
     pub(crate) options: MountOptions,
@@ -110,6 +112,7 @@ impl OpenOptions {
             keeps_realtime_damage: false,
             members: Vec::new(),
             cache_bytes: DEFAULT_CACHE_BYTES,
+            unwritten_bytes: None,
             writes: false,
             quota: QuotaOptions::default(),
             options: MountOptions {
@@ -211,6 +214,16 @@ impl OpenOptions {
     #[must_use]
     pub fn cache_bytes(mut self, bytes: usize) -> Self {
         self.cache_bytes = bytes;
+        self
+    }
+
+    /// Sets how many bytes of memory changed metadata takes, about, until it is written to its home
+    /// location. Beyond that it is written earlier than the log needs. By default only the size of
+    /// the log limits this memory, and a log of 64 MiB can keep some 100 MiB of buffers and inodes.
+    /// This applies to a volume that is open for writing.
+    #[must_use]
+    pub fn unwritten_bytes(mut self, bytes: usize) -> Self {
+        self.unwritten_bytes = Some(bytes);
         self
     }
 

@@ -54,10 +54,30 @@ pub(crate) struct ImageVolume {
     volume: ferroxfs::Volume,
 }
 
-/// The number of inodes without a reference that stay cached while a new volume is filled. The
-/// writer refers to the directories on its way and to files with several names; no other inode is
-/// needed again.
-const FILLING_INODES: u64 = 4096;
+/// The number of inodes without a reference that stay cached while a command changes a volume. A
+/// command refers to the directories on its way, and an import to files with several names; it
+/// seldom needs another inode again.
+const CHANGE_INODES: u64 = 4096;
+
+/// The memory in bytes of metadata buffers that a command which changes a volume keeps for later
+/// use. The default of the library is for volumes that stay open.
+const CHANGE_CACHE_BYTES: usize = 16 << 20;
+
+/// The memory in bytes that changed metadata takes, about, until it is written in place. Without
+/// this limit it would be written when the log is half full. Writing early took no more time
+/// (docs/internals/measurements.md).
+const CHANGE_UNWRITTEN_BYTES: usize = 4 << 20;
+
+/// Returns the options with which a command changes a volume: those of bounded memory
+/// (docs/limits.md, "Memory of changes").
+fn open_to_change() -> OpenOptions {
+    open_with_small_cache().unwritten_bytes(CHANGE_UNWRITTEN_BYTES)
+}
+
+/// Returns options for writing, with the caches of a command.
+fn open_with_small_cache() -> OpenOptions {
+    OpenOptions::new().write(true).cache_bytes(CHANGE_CACHE_BYTES).cached_inodes(CHANGE_INODES)
+}
 
 /// How a new volume is filled.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,15 +92,12 @@ pub(crate) struct Filling {
 
 impl Filling {
     fn open_options(self) -> OpenOptions {
-        let open = OpenOptions::new()
-            .write(true)
-            .reserve_pool(!self.takes_pool)
-            .quota(self.quota)
-            .cached_inodes(FILLING_INODES);
-        match self.time {
-            Some(time) => open.fixed_time(time),
-            None => open,
-        }
+        let open = match self.time {
+            // An epoch of `mkfs` stands for checkpoints of the default size.
+            Some(time) => open_with_small_cache().fixed_time(time),
+            None => open_to_change(),
+        };
+        open.reserve_pool(!self.takes_pool).quota(self.quota)
     }
 }
 
@@ -106,10 +123,23 @@ impl Image {
 
     /// Opens the image at `path` for writing, with an exclusive lock.
     pub(crate) fn open_for_writing(path: &Path, options: &GlobalOptions) -> Result<Self, Failure> {
+        Self::open_writable(open_to_change(), path, options)
+    }
+
+    /// Opens the image at `path` for writing, with an exclusive lock, for a server. A server
+    /// changes many files, so it has as much memory as the library takes by default.
+    pub(crate) fn open_to_serve(path: &Path, options: &GlobalOptions) -> Result<Self, Failure> {
+        Self::open_writable(OpenOptions::new().write(true), path, options)
+    }
+
+    fn open_writable(
+        mut open: OpenOptions,
+        path: &Path,
+        options: &GlobalOptions,
+    ) -> Result<Self, Failure> {
         if options.live || options.no_recovery {
             return Err(Failure::usage("--live and --no-recovery are for reading"));
         }
-        let mut open = OpenOptions::new().write(true);
         // SOURCE_DATE_EPOCH asks for reproducible output: two runs must give the same image.
         if let Some(time) = crate::text::time::source_date_epoch()? {
             open = open.fixed_time(time);
@@ -124,7 +154,7 @@ impl Image {
         options: &GlobalOptions,
         quota: QuotaOptions,
     ) -> Result<Self, Failure> {
-        let mut open = OpenOptions::new().write(true).quota(quota);
+        let mut open = open_to_change().quota(quota);
         if let Some(time) = crate::text::time::source_date_epoch()? {
             open = open.fixed_time(time);
         }

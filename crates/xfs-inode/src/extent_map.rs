@@ -93,6 +93,32 @@ impl ExtentMap {
         Self { chunks, count }
     }
 
+    /// Creates a map from extents that were verified to be in order and not to overlap, as they
+    /// come. A list of all extents would take their memory twice.
+    ///
+    /// # Errors
+    ///
+    /// The first error of `extents`.
+    pub(crate) fn collect<E>(extents: impl Iterator<Item = Result<Extent, E>>) -> Result<Self, E> {
+        let mut map = Self::default();
+        for extent in extents {
+            let extent = extent?;
+            // Most maps are short, and have one chunk. In longer maps each chunk has room to grow.
+            let most = if map.chunks.len() > 1 { CHUNK_EXTENTS / 2 } else { CHUNK_EXTENTS };
+            match map.chunks.last_mut() {
+                Some(chunk) if chunk.len() < most => chunk.push(extent),
+                Some(_) => {
+                    let mut chunk = Vec::with_capacity(CHUNK_EXTENTS / 2);
+                    chunk.push(extent);
+                    map.chunks.push(chunk);
+                }
+                None => map.chunks.push(vec![extent]),
+            }
+            map.count += 1;
+        }
+        Ok(map)
+    }
+
     /// Returns the number of extents.
     #[must_use]
     pub const fn count(&self) -> usize {

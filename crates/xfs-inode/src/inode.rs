@@ -222,8 +222,7 @@ impl Inode {
                 if let Some(map) = btree.map.value() {
                     return Ok(map);
                 }
-                let extents = self.extents(cache, kind).collect::<Result<Vec<_>>>()?;
-                let map = ExtentMap::from_verified(extents);
+                let map = ExtentMap::collect(self.extents(cache, kind))?;
                 // Another thread may have loaded the same map first.
                 Ok(btree.map.value_or_init(|| map))
             }

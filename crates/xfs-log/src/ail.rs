@@ -148,6 +148,8 @@ pub struct Ail {
     log_blocks: u32,
     /// Number of bytes of the log that pushes keep free.
     free_bytes: u64,
+    /// The number of items above which items are written in place although the log has room.
+    most_items: u64,
     tail: AtomicU64<Volume>,
     list: Mutex<AilList, Volume>,
     /// The condition variable that is signalled when the list becomes empty.
@@ -159,6 +161,8 @@ pub struct Ail {
 struct AilList {
     /// The items at each LSN.
     groups: BTreeMap<Lsn, ItemGroup>,
+    /// Number of items in all groups.
+    present: u64,
     head: CommitRecord,
     /// The LSN of the START of each checkpoint that is being written, by checkpoint sequence.
     starts: BTreeMap<u64, Lsn>,
@@ -180,6 +184,7 @@ impl Ail {
         let head = CommitRecord { start: state.tail, end: state.head };
         let list = AilList {
             groups: BTreeMap::new(),
+            present: 0,
             head,
             starts: BTreeMap::new(),
             balance: 0,
@@ -189,6 +194,7 @@ impl Ail {
             space,
             log_blocks,
             free_bytes,
+            most_items: u64::MAX,
             tail: AtomicU64::new(state.tail.0),
             list: Mutex::new(list),
             removed: Condvar::new(),
@@ -196,6 +202,12 @@ impl Ail {
         };
         ail.space.set_used(ail.distance_bytes(state.tail, state.head));
         ail
+    }
+
+    /// Sets the number of items above which [`excess`](Self::excess) names items to write in place.
+    pub(crate) fn with_most_items(mut self, items: u64) -> Self {
+        self.most_items = items;
+        self
     }
 
     /// Waits until the list is empty, but no longer than `limit`. Returns whether the list was
@@ -228,7 +240,7 @@ impl Ail {
 
     /// Returns the number of items that are not yet written to their home locations on disk.
     pub(crate) fn count(&self) -> u64 {
-        self.list.lock().groups.values().map(|group| group.present as u64).sum()
+        self.list.lock().present
     }
 
     /// Adds the intents that recovery has left open. All other items up to the head are already at
@@ -324,6 +336,7 @@ impl Ail {
     pub(crate) fn abandon(&self) {
         let mut list = self.list.lock();
         list.closed = true;
+        list.present = 0;
         let items = std::mem::take(&mut list.groups).into_values().flat_map(|group| group.items);
         let items: Vec<_> =
             items.flatten().map(|item| (item.state().leave().is_some(), item)).collect();
@@ -353,6 +366,29 @@ impl Ail {
             let next = xfs_format::log_record::next_cycle(tail.cycle());
             Lsn::new(next, end - self.log_blocks)
         })
+    }
+
+    /// Returns the LSN up to which items must be written in place so that the list has fewer items
+    /// than the most, by a quarter. Returns `None` if the list has no more than the most.
+    ///
+    /// Log space does not ask for these writes. They bound the memory of the items: an item keeps
+    /// its buffer, or the image of its inode, until it is in place.
+    pub(crate) fn excess(&self) -> Option<Lsn> {
+        if self.most_items == u64::MAX {
+            return None;
+        }
+        let list = self.list.lock();
+        let mut rest = list.present;
+        if rest <= self.most_items {
+            return None;
+        }
+        let kept = self.most_items - self.most_items / 4;
+        let mut groups = list.groups.iter();
+        let last = groups.find(|(_, group)| {
+            rest -= group.present as u64;
+            rest <= kept
+        });
+        last.map(|(lsn, _)| *lsn)
     }
 
     /// Requests that every item up to `target` be written to its home location on disk, oldest
@@ -480,6 +516,7 @@ impl AilList {
         item.state().set_position(AilPosition { lsn, number });
         group.items.push(Some(item));
         group.present += 1;
+        self.present += 1;
     }
 
     /// Removes an item from the list, at whatever position the item is, and returns it. Returns
@@ -495,6 +532,7 @@ impl AilList {
         let place = group.items.get_mut(position.number as usize).expect(HOLDS_ITEM);
         let item = place.take().expect(HOLDS_ITEM);
         group.present -= 1;
+        self.present -= 1;
         if group.present == 0 {
             self.groups.remove(&position.lsn);
         }

@@ -381,8 +381,8 @@ impl LogInner {
         let health = Arc::<Health>::default();
         let largest = layout.unit_bytes(config.largest_bytes);
         let space = Arc::new(LogSpace::new(log_bytes, config.slots, largest, mutant));
-        let ail =
-            Arc::new(Ail::new(Arc::clone(&space), log_blocks, config.free_bytes(log_bytes), state));
+        let ail = Ail::new(Arc::clone(&space), log_blocks, config.free_bytes(log_bytes), state);
+        let ail = Arc::new(ail.with_most_items(config.most_items));
         let parts = WriterParts {
             log,
             data,
@@ -434,10 +434,21 @@ impl LogInner {
     /// Writes all checkpoints up to `sequence`. Shuts the log down if that fails.
     fn push(&self, sequence: u64) -> Result<()> {
         self.cil.push(sequence).inspect_err(|_| self.shut_down())?;
+        self.write_excess();
         if self.ail.target().is_some() {
             self.ail_wakeup.notify();
         }
         Ok(())
+    }
+
+    /// Writes items in place if the AIL has more of them than it may have. The thread that writes
+    /// checkpoints does this after each checkpoint. The next checkpoint waits meanwhile, and
+    /// commits wait at its hard limit. So items cannot arrive faster than they are written, and no
+    /// thread waits for an item: an item that is pinned or locked stays.
+    fn write_excess(&self) {
+        if let Some(target) = self.ail.excess() {
+            self.push_items(target);
+        }
     }
 
     fn force(&self, sequence: u64) -> Result<()> {

@@ -23,6 +23,10 @@ use super::{Devices, OpenError, check_age, quota, read_superblock, realtime};
 use crate::volume::Volume;
 use crate::volume_ref::VolumeInner;
 
+/// The memory in bytes of a buffer that is not in place yet, in addition to its block: the states
+/// of the buffer and of its log item. The record of an inode takes about as much.
+const ITEM_BYTES: u64 = 768;
+
 impl Devices {
     /// Opens the volume for writing. A dirty log is replayed onto the disk first, and work that the
     /// crash left open is finished.
@@ -140,6 +144,13 @@ impl Devices {
                 let slots = self.options.log_slots.unwrap_or(usual.slots);
                 (cache, LogConfig { slots, ..usual })
             }
+        };
+        let config = match self.options.unwritten_bytes {
+            Some(bytes) => {
+                let item_bytes = u64::from(superblock.geometry.block_size) + ITEM_BYTES;
+                config.with_memory(bytes as u64, item_bytes)
+            }
+            None => config,
         };
         cache.set_log_head(state.head);
         let log = Log::open(open_log()?, self.flushed_device(&superblock), &state, &config);

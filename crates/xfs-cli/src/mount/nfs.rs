@@ -32,7 +32,7 @@ pub(crate) fn open(
     let ServeProtocol::Nfs(NfsArguments { image, write, listen, act_as, any_user, waits }) =
         arguments.protocol;
     let image = match write {
-        true => Image::open_for_writing(&image, options)?,
+        true => Image::open_to_serve(&image, options)?,
         false => Image::open(&image, options)?,
     };
     let mut options = NfsOptions::default();

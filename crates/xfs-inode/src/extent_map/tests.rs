@@ -38,6 +38,22 @@ fn find_returns_the_extent_or_the_hole() {
     assert_eq!((map.end(), ExtentMap::EMPTY.end()), (FileBlock(12), FileBlock(0)));
 }
 
+/// Checks maps of one chunk, of two chunks, and of more, that are collected extent by extent.
+#[test]
+fn collected_map_has_the_extents_in_chunks_that_can_grow() {
+    for count in [0, 1, CHUNK_EXTENTS, CHUNK_EXTENTS + 1, 10 * CHUNK_EXTENTS + 7] {
+        let extents: Vec<_> = (0..count as u64).map(|at| extent(2 * at, 2 * at, 1)).collect();
+        let found = extents.iter().copied().map(Ok::<_, ()>);
+        let mut map = ExtentMap::collect(found).unwrap();
+        map.check();
+        assert!(map.iter().eq(&extents), "{count}");
+        map.replace(&[], &[extent(2 * count as u64, 2 * count as u64, 1)]);
+        map.check();
+    }
+    let failed = ExtentMap::collect([Ok(extent(0, 0, 1)), Err("unreadable")].into_iter());
+    assert_eq!(failed, Err("unreadable"));
+}
+
 #[test]
 fn empty_map_is_one_hole() {
     assert_eq!(ExtentMap::EMPTY.find(FileBlock(7)), hole(0, LIMIT));

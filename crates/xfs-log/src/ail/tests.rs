@@ -80,6 +80,31 @@ fn tail_follows_the_oldest_item_around_the_end_of_the_log() {
     assert_eq!((ail.tail(), ail.is_empty()), (Lsn::new(3, 900), true));
 }
 
+/// Checks that a list with more items than the most names the LSN up to which items must be
+/// written, and that items which have left or moved do not count.
+#[test]
+fn excess_names_the_oldest_items_over_the_limit() {
+    let ail = empty().with_most_items(4);
+    let items: Vec<_> = (0..6).map(TestItem::new).collect();
+    let lsn = |block| Lsn::new(3, block);
+    for (item, block) in items.iter().zip([100, 100, 200, 300]) {
+        place(&ail, item, lsn(block));
+    }
+    assert_eq!((ail.count(), ail.excess()), (4, None));
+    // The item moves, and counts once.
+    place(&ail, &items[3], lsn(400));
+    assert_eq!((ail.count(), ail.excess()), (4, None));
+    place(&ail, &items[4], lsn(400));
+    assert_eq!((ail.count(), ail.excess()), (5, Some(lsn(100))));
+    place(&ail, &items[5], lsn(500));
+    assert_eq!((ail.count(), ail.excess()), (6, Some(lsn(200))));
+    leave(&ail, &items[0], lsn(100));
+    leave(&ail, &items[2], lsn(200));
+    assert_eq!((ail.count(), ail.excess()), (4, None));
+    ail.abandon();
+    assert_eq!((ail.count(), ail.excess()), (0, None));
+}
+
 /// Checks I2 of `xfs_log::ail` (the head moves and grant is given back in one step) and I3 of
 /// `xfs_log::ail`. The first of two checkpoints gives back more grant than it had, and the later
 /// one gives back less by the same amount.

@@ -30,6 +30,10 @@ const SMALL_LOG_BYTES: u64 = 32 << 20;
 /// The greatest soft limit of a checkpoint in bytes, however large the log is.
 const MAX_CHECKPOINT_BYTES: u64 = 32 << 20;
 
+/// The least soft limit of a checkpoint in bytes if memory limits it. Each checkpoint flushes the
+/// device.
+const MIN_CHECKPOINT_BYTES: u64 = 256 << 10;
+
 /// The settings of a log that is opened for writing.
 #[derive(Clone, Debug)]
 pub struct LogConfig {
@@ -48,6 +52,10 @@ pub struct LogConfig {
     /// The size in bytes at which a checkpoint is written without being forced. An eighth of the
     /// log, or 32 MiB, is used instead if that is less.
     pub checkpoint_bytes: u64,
+    /// The number of items above which items are written to their home locations although the log
+    /// has room. An item keeps memory until then: its buffer, or the image of its inode. By default
+    /// only log space decides.
+    pub most_items: u64,
     /// Number of threads that write checkpoints. With 0, the threads that commit or wait write the
     /// checkpoints, and no thread of the log writes items to their home locations.
     pub threads: usize,
@@ -73,6 +81,7 @@ impl LogConfig {
             slots: processors.saturating_mul(2),
             largest_bytes: 512 << 10,
             checkpoint_bytes: u64::MAX,
+            most_items: u64::MAX,
             threads: if processors < 4 { 1 } else { 2 },
             by_count: false,
         }
@@ -83,6 +92,17 @@ impl LogConfig {
     #[must_use]
     pub fn by_count(geometry: &LogGeometry) -> Self {
         Self { slots: 1, threads: 1, by_count: true, ..Self::new(geometry) }
+    }
+
+    /// Returns this configuration, changed so that metadata that is not at its home location takes
+    /// about `bytes` of memory at most. Each item keeps `item_bytes` of memory, on average.
+    ///
+    /// The open checkpoint and the one that is being written keep items too. A checkpoint therefore
+    /// gets a 16th of the memory, which its items and their vectors exceed several times.
+    #[must_use]
+    pub fn with_memory(self, bytes: u64, item_bytes: u64) -> Self {
+        let checkpoint_bytes = self.checkpoint_bytes.min((bytes / 16).max(MIN_CHECKPOINT_BYTES));
+        Self { checkpoint_bytes, most_items: bytes / item_bytes.max(1), ..self }
     }
 
     /// Returns the size in bytes at which a checkpoint is written without a request. `log_bytes` is

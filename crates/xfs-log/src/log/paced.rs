@@ -114,6 +114,7 @@ impl LogInner {
                 debug_assert!(is_idle, "items are written beside a checkpoint (I2)");
                 self.push_items(target);
             }
+            self.write_excess();
             if let Some(closed) = self.cil.close_checkpoint(sequence) {
                 self.hand_over(paced, closed);
             }

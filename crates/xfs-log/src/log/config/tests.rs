@@ -6,18 +6,23 @@ use xfs_format::log_record::{LogVersion, RecordChecksums};
 
 const MIB: u64 = 1 << 20;
 
-/// Checks that tail pushes keep `expected` bytes free in a log of `log_bytes` bytes whose
-/// checkpoints are written when they reach `checkpoint_bytes`.
-fn check_free(checkpoint_bytes: u64, log_bytes: u64, expected: u64) {
-    let config = LogConfig {
+fn some_config() -> LogConfig {
+    LogConfig {
         buffer_bytes: MIN_BUFFER_BYTES,
         buffers: 2,
         slots: 1,
         largest_bytes: 0,
-        checkpoint_bytes,
+        checkpoint_bytes: u64::MAX,
+        most_items: u64::MAX,
         threads: 0,
         by_count: false,
-    };
+    }
+}
+
+/// Checks that tail pushes keep `expected` bytes free in a log of `log_bytes` bytes whose
+/// checkpoints are written when they reach `checkpoint_bytes`.
+fn check_free(checkpoint_bytes: u64, log_bytes: u64, expected: u64) {
+    let config = LogConfig { checkpoint_bytes, ..some_config() };
     assert_eq!(config.free_bytes(log_bytes), expected, "{log_bytes}");
 }
 
@@ -32,6 +37,15 @@ fn free_bytes_hold_a_whole_checkpoint_and_the_reserve_for_chains() {
         check_free(u64::MAX, log_bytes, log_bytes / 4);
     }
     check_free(MIB, 64 * MIB, 16 * MIB);
+}
+
+#[test]
+fn memory_limits_items_and_checkpoints() {
+    let config = some_config();
+    let limited = config.clone().with_memory(32 * MIB, 2048);
+    assert_eq!((limited.most_items, limited.checkpoint_bytes), (16_384, 2 * MIB));
+    let limited = config.with_memory(1, 0);
+    assert_eq!((limited.most_items, limited.checkpoint_bytes), (1, 256 << 10));
 }
 
 /// Checks that the configuration of a by-count log does not depend on the number of processors: it
