@@ -220,7 +220,8 @@ impl OpenOptions {
     /// Sets how many bytes of memory changed metadata takes, about, until it is written to its home
     /// location. Beyond that it is written earlier than the log needs. By default only the size of
     /// the log limits this memory, and a log of 64 MiB can keep some 100 MiB of buffers and inodes.
-    /// This applies to a volume that is open for writing.
+    /// This applies to a volume that is open for writing. With [`fixed_time`](Self::fixed_time) it
+    /// has no effect: the bytes of such a volume depend on when its metadata is written.
     #[must_use]
     pub fn unwritten_bytes(mut self, bytes: usize) -> Self {
         self.unwritten_bytes = Some(bytes);

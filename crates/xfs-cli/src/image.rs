@@ -71,12 +71,8 @@ const CHANGE_UNWRITTEN_BYTES: usize = 4 << 20;
 /// Returns the options with which a command changes a volume: those of bounded memory
 /// (docs/limits.md, "Memory of changes").
 fn open_to_change() -> OpenOptions {
-    open_with_small_cache().unwritten_bytes(CHANGE_UNWRITTEN_BYTES)
-}
-
-/// Returns options for writing, with the caches of a command.
-fn open_with_small_cache() -> OpenOptions {
-    OpenOptions::new().write(true).cache_bytes(CHANGE_CACHE_BYTES).cached_inodes(CHANGE_INODES)
+    let open = OpenOptions::new().write(true).cached_inodes(CHANGE_INODES);
+    open.cache_bytes(CHANGE_CACHE_BYTES).unwritten_bytes(CHANGE_UNWRITTEN_BYTES)
 }
 
 /// How a new volume is filled.
@@ -92,12 +88,11 @@ pub(crate) struct Filling {
 
 impl Filling {
     fn open_options(self) -> OpenOptions {
-        let open = match self.time {
-            // An epoch of `mkfs` stands for checkpoints of the default size.
-            Some(time) => open_with_small_cache().fixed_time(time),
-            None => open_to_change(),
-        };
-        open.reserve_pool(!self.takes_pool).quota(self.quota)
+        let open = open_to_change().reserve_pool(!self.takes_pool).quota(self.quota);
+        match self.time {
+            Some(time) => open.fixed_time(time),
+            None => open,
+        }
     }
 }
 

@@ -142,15 +142,14 @@ impl Devices {
             Clock::Host => {
                 let usual = LogConfig::new(log.geometry());
                 let slots = self.options.log_slots.unwrap_or(usual.slots);
-                (cache, LogConfig { slots, ..usual })
-            }
-        };
-        let config = match self.options.unwritten_bytes {
-            Some(bytes) => {
+                let config = LogConfig { slots, ..usual };
                 let item_bytes = u64::from(superblock.geometry.block_size) + ITEM_BYTES;
-                config.with_memory(bytes as u64, item_bytes)
+                let config = match self.options.unwritten_bytes {
+                    Some(bytes) => config.with_memory(bytes as u64, item_bytes),
+                    None => config,
+                };
+                (cache, config)
             }
-            None => config,
         };
         cache.set_log_head(state.head);
         let log = Log::open(open_log()?, self.flushed_device(&superblock), &state, &config);
