@@ -54,11 +54,11 @@ pub(crate) struct Options {
     pub(crate) libraries: bool,
     /// Compile without a profile that guides the compiler: takes half of the time, and makes a
     /// slower program
-    #[arg(long, conflicts_with = "same_profile")]
+    #[arg(long, conflicts_with_all = ["same_profile", "quick"])]
     pub(crate) unguided: bool,
     /// Guide the compiler by the profile of the last call, target/guide/ferroxfs.profdata, so that
     /// the program has the same bytes
-    #[arg(long)]
+    #[arg(long, conflicts_with = "quick")]
     pub(crate) same_profile: bool,
     /// Build everything a second time, from a copy of the sources at another path, and compare
     #[arg(long)]

@@ -10,8 +10,11 @@
 //! Reclaim continues at the clock hand. The thread that moves the hand past a chunk sweeps that
 //! chunk alone, so that several threads can reclaim in one group in parallel.
 //!
-//! Lock order: the lock of a chunk, then `order`. An insertion locks the state of an inode under
-//! the lock of its chunk. No lock of this module is taken under the state of an inode.
+//! The group holds the chunk that was emptied last (`emptied`), and lets it go for the next one.
+//!
+//! Lock order: the lock of a chunk, then `order`. No lock is taken under `emptied`. An insertion
+//! locks the state of an inode under the lock of its chunk. No lock of this module is taken under
+//! the state of an inode.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

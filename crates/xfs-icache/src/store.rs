@@ -115,7 +115,7 @@ impl<K: InodeKind<Inode = LiveInode>> InodeStore for JournalStore<K> {
         let known = near.take_if(|near| near.cluster.holds(journal, number));
         let was_near = known.is_some();
         let freed = known.as_ref().map_or_else(|| chunks_freed(journal, group), |near| near.freed);
-        // The chunk of a known cluster was there, and has not been freed since.
+        // The chunk of a known cluster was there. `still` sees whether it was freed since.
         let may_be_freed = freed > 0 && !was_near;
         if may_be_freed && latched_inode_state(journal, number)? != InodeState::Allocated {
             return Err(PosixError::NotFound.into());

@@ -441,10 +441,9 @@ impl LogInner {
         Ok(())
     }
 
-    /// Writes items in place if the AIL has more of them than it may have. The thread that writes
-    /// checkpoints does this after each checkpoint. The next checkpoint waits meanwhile, and
-    /// commits wait at its hard limit. So items cannot arrive faster than they are written, and no
-    /// thread waits for an item: an item that is pinned or locked stays.
+    /// Writes items in place if the AIL has more of them than it may have. Each thread that has
+    /// written a checkpoint or forced the log does this, before it writes another one. No thread
+    /// waits for an item: an item that is pinned or locked stays.
     fn write_excess(&self) {
         if let Some(target) = self.ail.excess() {
             self.push_items(target);
@@ -462,6 +461,7 @@ impl LogInner {
         if self.cil.durable() > before {
             self.forces.add(FORCES_WAITED, 1);
         }
+        self.write_excess();
         if self.ail.target().is_some() {
             self.ail_wakeup.notify();
         }

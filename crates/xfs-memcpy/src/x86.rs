@@ -1,7 +1,7 @@
 //! The functions for x86-64.
 //!
 //! A range of up to 128 bytes is loaded whole, from both of its ends to the middle: the two halves
-//! overlap, unless the length is a power of two. Longer ranges take a loop of 64 bytes, and very
+//! overlap, unless the length is that of whole registers. Longer ranges take a loop of 64 bytes, and very
 //! long ones the string instructions, which are fast once they have begun.
 //!
 //! # Invariants

@@ -23,6 +23,9 @@ const LEAST_ALIGNMENT: usize = 8;
 #[doc(alias = "MI_MAX_ALIGN_SIZE")]
 const USUAL_ALIGNMENT: usize = 16;
 
+// On 32 bits, blocks of mimalloc of up to 4 bytes have an alignment of 4.
+const _: () = assert!(size_of::<usize>() == 8);
+
 /// The global allocator of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Mimalloc;

@@ -93,6 +93,9 @@ pub(crate) struct UnitReader<'a> {
     empty: Batch,
 }
 
+/// The most memory in bytes for names that a reader keeps for the next unit.
+const KEPT_ARENA_BYTES: usize = 1 << 20;
+
 impl<'a> UnitReader<'a> {
     pub(crate) fn new(source: &'a ScanSource, selection: ReadSelection) -> Self {
         let context = source.cache.verify_context();
@@ -104,6 +107,8 @@ impl<'a> UnitReader<'a> {
     pub(crate) fn reuse(&mut self, mut batch: Batch) {
         batch.rows.clear();
         batch.arena.clear();
+        // A unit may have had many large attributes or names.
+        batch.arena.shrink_to(KEPT_ARENA_BYTES);
         self.empty = batch;
     }
 

@@ -161,10 +161,11 @@ impl InodeRecord {
         place: InodeLocation,
         cluster: &Buffer,
         cluster_item: &Arc<BufferItem>,
+        verify: &VerifyContext<'_>,
     ) -> Result<(Arc<Self>, Option<FreeInode>), Corruption> {
         let free = {
-            let (bytes, context) = (cluster.bytes(), cluster_item.context());
-            FreeInode::decode(slot_of(&bytes, &place, context), number, context.geometry())?
+            let bytes = cluster.bytes();
+            FreeInode::decode(slot_of(&bytes, &place, cluster_item.context()), number, verify)?
         };
         Ok((Arc::new(Self::new(number, place, cluster, cluster_item, None)), free))
     }

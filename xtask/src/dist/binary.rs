@@ -35,7 +35,7 @@ pub(super) fn build(root: &Path, options: Options, guide: Option<&Path>) -> Resu
 }
 
 /// Compiles the binary into `folder` so that it counts how often its branches run. Returns its
-/// path. Only the work before optimising across crates decides what is counted, so there is none.
+/// path. It is not optimised across crates: the counts are of the functions before that step.
 pub(super) fn build_instrumented(root: &Path, folder: &Path) -> Result<PathBuf, Error> {
     let mut cargo = command::cargo();
     cargo.env("CARGO_PROFILE_DIST_LTO", "false").env("CARGO_PROFILE_DIST_CODEGEN_UNITS", "16");

@@ -64,8 +64,9 @@ impl Volume {
         let mount = self.volume_ref().mount()?;
         mount.dentries.clear();
         mount.refs.clear(&mount.inode_cache);
+        let dropped = drop_idle(&mount.inode_cache);
         mount.inode_cache.forget_near();
-        Ok(drop_idle(&mount.inode_cache))
+        Ok(dropped)
     }
 
     /// Returns counts of the cached inodes. The call visits each cached inode, so it is meant for

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use xfs_btree::Seek;
-use xfs_buffer::{Error, PosixError, Result};
+use xfs_buffer::{PosixError, Result};
 use xfs_format::agi::AgiCheck;
 use xfs_format::btree::BtreeKind;
 use xfs_format::inode::FreeInode;
@@ -251,11 +251,7 @@ impl<'journal> GroupInodes<'journal> {
         number: InodeNumber,
     ) -> Result<Option<(Arc<InodeRecord>, FreeInode)>> {
         if let Some(cluster) = self.last_cluster().filter(|last| last.holds(journal, number)) {
-            match cluster.free_inode(journal, number) {
-                // The chunk was freed since, and its blocks are inodes again.
-                Err(Error::Posix(PosixError::NotFound)) => {}
-                found => return found,
-            }
+            return cluster.free_inode(journal, number);
         }
         self.keep_cluster(journal.inode_cluster(number)?).free_inode(journal, number)
     }

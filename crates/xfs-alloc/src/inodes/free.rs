@@ -134,9 +134,9 @@ impl<'journal> GroupInodes<'journal> {
                 Err(check) => return Ok(Err(check)),
             };
             let left = chunk.with_freed(position);
-            // The editor stands on the chunk that it has just found.
-            if !ends(geometry, left) && !chunks.replace(&chunk, &left)? {
-                chunks.update(left)?;
+            if !ends(geometry, left) {
+                let is_replaced = chunks.replace(&chunk, &left)?;
+                assert!(is_replaced, "the editor stands on the chunk that it has found");
             }
             Ok(Ok((chunk, left)))
         })?;

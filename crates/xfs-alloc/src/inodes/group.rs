@@ -168,8 +168,8 @@ impl<'journal> GroupInodes<'journal> {
         last.filter(|last| last.near == near).map(|last| last.chunk)
     }
 
-    /// Records that an inode near `near` was taken from a chunk, to which the saved paths lead.
-    /// `left` is the record of the chunk without that inode.
+    /// Records that an inode near `near` was taken from a chunk. The saved path in the btree of
+    /// chunks with a free inode ends at its record. `left` is the record of the chunk without that inode.
     pub(super) fn note_taken(&mut self, near: Option<AgInode>, left: InodeChunk) {
         if left.free_count != 0 {
             self.paths.last_taken = Some(LastTaken { near, chunk: left });

@@ -16,9 +16,9 @@ use xfs_trans::{InodeCluster, Journal};
 /// The value of `free_count` while the number of free inodes of the group is not known.
 const UNKNOWN: u32 = u32::MAX;
 
-/// The estimated number of blocks that the saved paths of one group and its last cluster keep in
-/// memory.
-const KEPT_BLOCKS: u64 = 12;
+/// The estimated number of blocks that the saved paths of one group keep in memory, in addition to
+/// its last cluster.
+const KEPT_BLOCKS: u64 = 8;
 /// The memory limit for all saved paths, in bytes. A volume that has too many groups for this limit
 /// keeps no saved paths.
 const MOST_KEPT_BYTES: u64 = 16 << 20;
@@ -38,7 +38,7 @@ pub(super) struct InodeGroups {
 pub(super) struct SavedPaths {
     pub(super) chunks: Option<SavedPath<InodeChunks>>,
     pub(super) free_chunks: Option<SavedPath<FreeInodeChunks>>,
-    /// The chunk from which the last inode was taken. Both paths end at its records. `None` if
+    /// The chunk from which the last inode was taken. `free_chunks` ends at its record. `None` if
     /// another editor has changed the btree of chunks with a free inode since.
     pub(super) last_taken: Option<LastTaken>,
     /// The cluster of the inode that was taken last.
@@ -145,7 +145,8 @@ pub(crate) fn extend_groups(journal: &Journal) {
 
 impl InodeGroupState {
     fn new(geometry: &Geometry) -> CachePadded<Self> {
-        let group_bytes = u64::from(geometry.block_size) * KEPT_BLOCKS;
+        let kept_blocks = KEPT_BLOCKS + u64::from(geometry.cluster_blocks());
+        let group_bytes = u64::from(geometry.block_size) * kept_blocks;
         CachePadded::new(Self {
             free_count: AtomicU32::new(UNKNOWN),
             chunks_made: AtomicU32::new(0),

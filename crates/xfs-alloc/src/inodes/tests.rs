@@ -398,6 +398,33 @@ fn inode_of_a_file_lies_near_its_directory() {
     }
 }
 
+/// A group that remembers the chunk from which it took the last inode still takes a nearer inode
+/// that was freed since, and none of the remembered chunk after that chunk was freed.
+#[test]
+fn nearer_inode_is_taken_before_the_rest_of_the_last_chunk() {
+    for options in ["-d agcount=1", "-d agcount=1 -m finobt=0"] {
+        let device = testing::make_sized(64 << 20, options);
+        let journal = open(&device);
+        let root = journal.superblock().root_inode;
+        let take = || make(&journal, root, InodePurpose::File).unwrap();
+        let release = |number| free(&journal, &journal.inode(number).unwrap()).unwrap();
+        // The chunk of mkfs, a second one, and a part of a third one.
+        let made: Vec<_> = (0..61 + 64 + 10).map(|_| take()).collect();
+        for index in [3, 61 + 5, 20] {
+            release(made[index]);
+            assert_eq!(take(), made[index], "{options}: inode {index} is free and near");
+        }
+        let (before, last) = made.split_at(61 + 64);
+        let ends: Vec<_> = last.iter().map(|number| release(*number)).collect();
+        assert_eq!(ends.last(), Some(&FreedInode::Chunk), "{options}: the third chunk is empty");
+        let again: Vec<_> = (0..last.len()).map(|_| take()).collect();
+        assert_ne!(again.first(), last.first(), "{options}: another chunk is made");
+        journal.force_all().unwrap();
+        let unlinked = before.iter().chain(&again).copied().collect();
+        check(journal.cache(), &unlinked, &of_mkfs(journal.cache()));
+    }
+}
+
 #[test]
 fn inode_of_a_file_is_the_free_one_nearest_to_its_directory() {
     let device = testing::make_sized(64 << 20, "-d agcount=1");

@@ -37,7 +37,6 @@ mod looking;
 mod making;
 mod man_pages;
 mod matrix;
-mod memory;
 mod metadump;
 mod minimizing;
 mod mkfs_options;

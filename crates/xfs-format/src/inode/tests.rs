@@ -472,14 +472,21 @@ fn free_inodes_are_decoded_without_their_checksums() {
     bytes[size - 1] = 1;
     assert!(verify_checksum(&bytes).is_err());
     let free = FreeInode { generation: 7, next_unlinked: AgInode::NULL, lsn: Lsn(0) };
-    assert_eq!(FreeInode::decode(&bytes, InodeNumber(132), &geometry), Ok(Some(free)));
-    assert!(FreeInode::decode(&bytes, InodeNumber(133), &geometry).is_err());
     let mut foreign = geometry.clone();
     foreign.meta_uuid = uuid::Uuid::from_u128(1);
-    assert!(FreeInode::decode(&bytes, InodeNumber(132), &foreign).is_err());
-    assert!(FreeInode::decode(&bytes[..size - 1], InodeNumber(132), &geometry).is_err());
+    let decode = |bytes: &[u8], number, geometry, log_head| {
+        FreeInode::decode(bytes, InodeNumber(number), &VerifyContext { geometry, log_head })
+    };
+    assert_eq!(decode(&bytes, 132, &geometry, None), Ok(Some(free)));
+    assert!(decode(&bytes, 133, &geometry, None).is_err(), "another place");
+    assert!(decode(&bytes, 132, &foreign, None).is_err(), "another volume");
+    assert!(decode(&bytes[..size - 1], 132, &geometry, None).is_err(), "cut off");
     bytes[2..4].copy_from_slice(&[0x81, 0xA4]);
-    assert_eq!(FreeInode::decode(&bytes, InodeNumber(132), &geometry), Ok(None));
+    assert_eq!(decode(&bytes, 132, &geometry, None), Ok(None), "in use");
+    // Recovery would not replay a file over an inode that is newer than the log.
+    bytes[112..120].copy_from_slice(&Lsn::new(3, 9).0.to_be_bytes());
+    assert!(decode(&bytes, 132, &geometry, Some(Lsn::new(3, 9))).is_ok());
+    assert!(decode(&bytes, 132, &geometry, Some(Lsn::new(3, 8))).is_err(), "after the log");
     bytes[0] = 0;
-    assert!(FreeInode::decode(&bytes, InodeNumber(132), &geometry).is_err());
+    assert!(decode(&bytes, 132, &geometry, None).is_err(), "no inode");
 }

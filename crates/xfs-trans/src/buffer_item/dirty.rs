@@ -18,8 +18,7 @@ pub(super) struct DirtyState {
     /// For each extent of the buffer, a bitmap of its dirty chunks in the form in which it is
     /// logged.
     pub(super) pieces: Box<[BufferFormat]>,
-    /// The chunks that were changed since the buffer was last formatted or updated, if the buffer
-    /// has kept its regions.
+    /// The chunks that were changed since the buffer was last formatted or updated.
     recent: RecentChunks,
     /// Whether the buffer is an ordered one: tracked without being logged (I5).
     pub(super) ordered: bool,

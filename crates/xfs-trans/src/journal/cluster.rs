@@ -97,8 +97,8 @@ impl InodeCluster {
         number: InodeNumber,
     ) -> Result<Option<(Arc<InodeRecord>, FreeInode)>> {
         let mut read = None;
-        let record = self.find_or_add(journal, number, |place, _| {
-            let made = InodeRecord::read_free(number, place, &self.buffer, &self.item)?;
+        let record = self.find_or_add(journal, number, |place, verify| {
+            let made = InodeRecord::read_free(number, place, &self.buffer, &self.item, verify)?;
             read = Some(made.1);
             Ok(made.0)
         })?;
