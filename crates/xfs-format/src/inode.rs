@@ -43,11 +43,9 @@ use zerocopy::big_endian::U32;
 use crate::addr::{AgInode, InodeNumber, Lsn};
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::crc;
-use crate::envelope;
 use crate::features::{FormatVersion, ProjectIds};
 use crate::geometry::Geometry;
 use crate::timestamp::{self, Timestamp};
-use crate::verify_context::VerifyContext;
 
 /// Magic number of an inode: "IN".
 pub const INODE_MAGIC: u16 = 0x494e;
@@ -442,45 +440,6 @@ pub struct FreeInode {
 }
 
 impl FreeInode {
-    /// Decodes the free inode `number` in `bytes`. Returns `None` if the inode is in use.
-    ///
-    /// The checksum is not verified: the file that takes the inode replaces all of its bytes but
-    /// the link. The LSN is verified, because recovery would not replay an older file over it.
-    ///
-    /// # Errors
-    ///
-    /// Returns a [`Corruption`] if `bytes` is not the inode `number` of this volume, or if its LSN
-    /// is after the end of the log.
-    #[inline]
-    pub fn decode(
-        bytes: &[u8],
-        number: InodeNumber,
-        context: &VerifyContext<'_>,
-    ) -> Result<Option<Self>, Corruption> {
-        let geometry = context.geometry;
-        let corrupt = |check: Check| {
-            Corruption::new(Structure::Inode, StructureAddress::Inode(number), check)
-        };
-        let needed = geometry.inode_size as usize;
-        let Some((disk, _)) = bytes.get(..needed).and_then(split_core) else {
-            return Err(corrupt(Check::Truncated { available: bytes.len(), needed }));
-        };
-        if disk.magic.get() != INODE_MAGIC {
-            let (found, expected) = (disk.magic.get().into(), INODE_MAGIC.into());
-            return Err(corrupt(Check::Magic { found, expected }));
-        }
-        if geometry.version == FormatVersion::V5 {
-            verify::check_place(disk, number, geometry).map_err(corrupt)?;
-        }
-        let free = Self {
-            generation: disk.generation.get(),
-            next_unlinked: AgInode(disk.next_unlinked.get()),
-            lsn: Lsn(disk.lsn.get()),
-        };
-        envelope::verify_lsn(free.lsn, context).map_err(corrupt)?;
-        Ok((disk.mode.get() == 0).then_some(free))
-    }
-
     /// Returns the contents that the core of a free inode keeps. Returns `None` if the inode is in
     /// use.
     #[must_use]

@@ -1,8 +1,8 @@
 //! The functions for x86-64.
 //!
 //! A range of up to 128 bytes is loaded whole, from both of its ends to the middle: the two halves
-//! overlap, unless the length is that of whole registers. Longer ranges take a loop of 64 bytes, and very
-//! long ones the string instructions, which are fast once they have begun.
+//! overlap, unless the length is that of whole registers. Longer ranges take a loop of 64 bytes,
+//! and very long ones the string instructions, which are fast once they have begun.
 //!
 //! # Invariants
 //!

@@ -169,7 +169,8 @@ impl<'journal> GroupInodes<'journal> {
     }
 
     /// Records that an inode near `near` was taken from a chunk. The saved path in the btree of
-    /// chunks with a free inode ends at its record. `left` is the record of the chunk without that inode.
+    /// chunks with a free inode ends at its record. `left` is the record of the chunk without that
+    /// inode.
     pub(super) fn note_taken(&mut self, near: Option<AgInode>, left: InodeChunk) {
         if left.free_count != 0 {
             self.paths.last_taken = Some(LastTaken { near, chunk: left });

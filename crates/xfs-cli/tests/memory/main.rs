@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use wait4::Wait4;
 
-/// Without a bound, `chmod -R` of so many files takes 107 MB.
+/// Without a bound, `chmod -R` of this number of files takes 107 MB.
 const FILES: u32 = 40_000;
 
 /// The most memory of a command that changes all of these files. Without optimisations it takes

@@ -5,10 +5,10 @@ use core::mem::size_of;
 use uuid::Uuid;
 
 use super::{
-    CORE_BYTES, CRC_OFFSET, FORK_OFFSET_BYTES, FileType, ForkFormat, ForkKind, INODE_VERSION,
-    InodeCore, InodeDisk, InodeFlags, InodeFlags2, core_bytes, fork,
+    CORE_BYTES, CRC_OFFSET, FORK_OFFSET_BYTES, FileType, ForkFormat, ForkKind, FreeInode,
+    INODE_MAGIC, INODE_VERSION, InodeCore, InodeDisk, InodeFlags, InodeFlags2, core_bytes, fork,
 };
-use crate::addr::InodeNumber;
+use crate::addr::{AgInode, InodeNumber, Lsn};
 use crate::checks::inode::InodeCheck;
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope;
@@ -259,13 +259,50 @@ impl InodeCore {
     }
 }
 
+impl FreeInode {
+    /// Decodes the free inode `number` in `bytes`. Returns `None` if the inode is in use.
+    ///
+    /// The checksum is not verified: the file that takes the inode replaces all of its bytes but
+    /// the link. The LSN is verified, because recovery would not replay an older file over it.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`Corruption`] if `bytes` is not the inode `number` of this volume, or if its LSN
+    /// is after the end of the log.
+    #[inline]
+    pub fn decode(
+        bytes: &[u8],
+        number: InodeNumber,
+        context: &VerifyContext<'_>,
+    ) -> Result<Option<Self>, Corruption> {
+        let geometry = context.geometry;
+        let corrupt = |check: Check| {
+            Corruption::new(Structure::Inode, StructureAddress::Inode(number), check)
+        };
+        let needed = geometry.inode_size as usize;
+        let Some((disk, _)) = bytes.get(..needed).and_then(super::split_core) else {
+            return Err(corrupt(Check::Truncated { available: bytes.len(), needed }));
+        };
+        if disk.magic.get() != INODE_MAGIC {
+            let (found, expected) = (disk.magic.get().into(), INODE_MAGIC.into());
+            return Err(corrupt(Check::Magic { found, expected }));
+        }
+        if geometry.version == FormatVersion::V5 {
+            check_place(disk, number, geometry).map_err(corrupt)?;
+        }
+        let free = Self {
+            generation: disk.generation.get(),
+            next_unlinked: AgInode(disk.next_unlinked.get()),
+            lsn: Lsn(disk.lsn.get()),
+        };
+        envelope::verify_lsn(free.lsn, context).map_err(corrupt)?;
+        Ok((disk.mode.get() == 0).then_some(free))
+    }
+}
+
 /// Checks that an inode on disk is the inode `number` of this volume.
 #[inline]
-pub(super) fn check_place(
-    disk: &InodeDisk,
-    number: InodeNumber,
-    geometry: &Geometry,
-) -> Result<(), Check> {
+fn check_place(disk: &InodeDisk, number: InodeNumber, geometry: &Geometry) -> Result<(), Check> {
     if disk.version != INODE_VERSION {
         return Err(InodeCheck::Version { version: disk.version }.into());
     }
