@@ -65,7 +65,7 @@ const INTENTS: [&str; 12] = [
 /// Options of mkfs for a volume on which every kind of intent can occur.
 const EVERY_FEATURE: &str = "-l size=16m -n parent=1 -i exchange=1 -m rmapbt=1,reflink=1";
 /// The greatest number of attempts of a test that must bring every kind of intent into the log.
-const MOST_ROUNDS: u32 = 40;
+const MOST_ROUNDS: u32 = 400;
 
 /// The layouts of the volumes, each with its name and its mkfs options.
 const LAYOUTS: [(&str, &str); 8] = [
