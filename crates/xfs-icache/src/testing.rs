@@ -48,7 +48,11 @@ impl FakeInode {
     pub(crate) fn check(&self) {
         let state = *self.record.state.lock();
         assert!(state.allocated, "{}: in use, and freed", self.number.0);
-        assert_eq!(state.generation, self.generation, "{}: another file", self.number.0);
+        assert_eq!(
+            state.generation, self.generation,
+            "{}: in use, and another file",
+            self.number.0
+        );
     }
 }
 
