@@ -27,7 +27,9 @@ pub(super) fn install() -> Result<(), Error> {
 
 /// Compiles the binary and returns its path. `guide` is the profile that guides the compiler.
 pub(super) fn build(root: &Path, options: Options, guide: Option<&Path>) -> Result<PathBuf, Error> {
-    let folder = root.join("target");
+    // Not `target`: cargo keeps what it builds for this machine in a folder with the name of its
+    // profile, which is the folder of our files.
+    let folder = root.join(if options.quick { "target" } else { "target/dist-build" });
     let guided = guide.map(|profile| format!("-Cprofile-use={}", profile.display()));
     let flags = guided.as_deref().unwrap_or_default();
     compile(root, &folder, command::cargo(), options.profile(), flags)?;

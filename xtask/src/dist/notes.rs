@@ -11,7 +11,7 @@ use crate::error::Error;
 const NAME: &str = "RELEASE-NOTES.md";
 
 /// Ends of the names of files, each with a description of the file.
-const KINDS: [(&str, &str); 9] = [
+const KINDS: [(&str, &str); 10] = [
     ("_amd64.deb", "Debian package: program, man pages, completions, helper of mount(8), examples"),
     ("-oci.tar", "container image: the program and its licences, as an OCI archive"),
     ("-linux-gnu.tar.gz", "C library: header, shared and static library, file for pkg-config"),
@@ -20,6 +20,7 @@ const KINDS: [(&str, &str); 9] = [
     ("python-{VERSION}.cdx.json", "bill of materials of the Python module (CycloneDX)"),
     ("libferroxfs-{VERSION}.cdx.json", "bill of materials of the C library (CycloneDX)"),
     ("ferroxfs-{VERSION}.cdx.json", "bill of materials of the program (CycloneDX)"),
+    (".profdata", "profile that guided the compiler of the program"),
     ("ferroxfs", "the program, static, for x86-64 Linux"),
 ];
 
