@@ -29,7 +29,7 @@ use std::process::Command;
 
 use clap::Args;
 
-pub(crate) use self::binary::hide_paths;
+pub(crate) use self::binary::{count_instructions, hide_paths};
 pub(crate) use self::debian::{install as install_debian, run as try_in_debian};
 use self::materials::Product;
 use crate::command;

@@ -246,6 +246,9 @@ fn query(root: &Path, report: &mut Report) {
 /// ordinary user.
 fn program(root: &Path, report: &mut Report, cases: Cases) {
     let program = quick_dist(root, report, cases);
+    if program.is_some() {
+        instructions(root, report);
+    }
     let began = Instant::now();
     // Where there is no static binary the demo builds its own.
     let options = demo::Options { program: program.clone(), folder: None };
@@ -291,6 +294,14 @@ fn quick_dist(root: &Path, report: &mut Report, cases: Cases) -> Option<PathBuf>
         report.took("package in a minimal Debian", began.elapsed());
     }
     Some(dist.program)
+}
+
+/// Counts the instructions of operations, in a program that is compiled as the static binary is.
+fn instructions(root: &Path, report: &mut Report) {
+    match dist::count_instructions(root) {
+        Err(error) => report.check("instructions", Err(error)),
+        Ok(mut cargo) => count(report, &mut cargo, "instructions of operations"),
+    }
 }
 
 fn style(root: &Path, report: &mut Report) {

@@ -32,7 +32,7 @@ pub(super) fn build(root: &Path, options: Options, guide: Option<&Path>) -> Resu
     let folder = root.join(if options.quick { "target" } else { "target/dist-build" });
     let guided = guide.map(|profile| format!("-Cprofile-use={}", profile.display()));
     let flags = guided.as_deref().unwrap_or_default();
-    compile(root, &folder, command::cargo(), options.profile(), flags)?;
+    build_program(root, &folder, command::cargo(), options.profile(), flags)?;
     Ok(folder.join(TARGET).join(options.profile()).join("ferroxfs"))
 }
 
@@ -41,13 +41,24 @@ pub(super) fn build(root: &Path, options: Options, guide: Option<&Path>) -> Resu
 pub(super) fn build_instrumented(root: &Path, folder: &Path) -> Result<PathBuf, Error> {
     let mut cargo = command::cargo();
     cargo.env("CARGO_PROFILE_DIST_LTO", "false").env("CARGO_PROFILE_DIST_CODEGEN_UNITS", "16");
-    compile(root, folder, cargo, "dist", "-Cprofile-generate")?;
+    build_program(root, folder, cargo, "dist", "-Cprofile-generate")?;
     Ok(folder.join(TARGET).join("dist").join("ferroxfs"))
+}
+
+/// Returns the command that compiles the test `instructions` as `--quick` compiles the binary, and
+/// runs it. The package of the binary is named too, so that crates have the same features: few are
+/// compiled if the binary is there.
+pub(crate) fn count_instructions(root: &Path) -> Result<Command, Error> {
+    let mut cargo = command::cargo();
+    cargo.args(["test", "--test", "instructions"]);
+    cargo.args(["--package", "xfs-workload", "--package", "ferroxfs-cli"]);
+    set_target(root, &mut cargo, &root.join("target"), "quick", "")?;
+    Ok(cargo)
 }
 
 /// Compiles the binary into `folder` with a profile of cargo. `flags` are further options of the
 /// compiler of Rust.
-fn compile(
+fn build_program(
     root: &Path,
     folder: &Path,
     mut cargo: Command,
@@ -55,12 +66,26 @@ fn compile(
     flags: &str,
 ) -> Result<(), Error> {
     install()?;
-    cargo.args(["build", "--locked", "--package", "ferroxfs-cli", "--target", TARGET]);
+    cargo.args(["build", "--package", "ferroxfs-cli"]);
+    set_target(root, &mut cargo, folder, profile, flags)?;
+    command::run(&mut cargo)
+}
+
+/// Lets a command of cargo compile for the target of the binary, into `folder`.
+fn set_target(
+    root: &Path,
+    cargo: &mut Command,
+    folder: &Path,
+    profile: &str,
+    flags: &str,
+) -> Result<(), Error> {
+    cargo.args(["--locked", "--target", TARGET]);
     cargo.args(["--profile", profile, "--target-dir"]).arg(folder);
     let [rust, c] = remapped(root)?;
     cargo.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS", format!("{rust} {flags}"));
     cargo.env("CFLAGS_x86_64_unknown_linux_musl", c);
-    command::run(cargo.current_dir(root))
+    cargo.current_dir(root);
+    Ok(())
 }
 
 /// Returns the paths of this machine's folders that compilers would write into what they make, each

@@ -1,7 +1,7 @@
 //! The profile that guides the compiler: how often each branch of the program runs.
 //!
 //! Owns: an instrumented program, the work that it does, and the profile of that work. Does **not**
-//! own: the build that the profile guides ([`binary`](super::binary)).
+//! own: the build that the profile guides ([`super::binary`]).
 //!
 //! ```text
 //!  instrumented program ─ work ─→ raw counts ─ llvm-profdata ─→ profile ─→ guided build
