@@ -4,25 +4,25 @@
 //! Owns: collecting rows column by column, and the schema. Does **not** own: files.
 
 mod columns;
+mod inode_rows;
 
 use std::sync::Arc;
 
 use arrow_array::builder::{
     ArrayBuilder as _, BinaryBuilder, ListBuilder, StringBuilder, UInt32Builder, UInt64Builder,
 };
-use arrow_array::types::{Int64Type, TimestampNanosecondType, UInt32Type, UInt64Type};
-use arrow_array::{
-    ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, RecordBatch, StringArray,
-    new_null_array,
-};
-use arrow_schema::{DataType, Field as ArrowField, Schema};
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch, new_null_array};
+use arrow_schema::{Field as ArrowField, Schema};
 
 pub(super) use self::columns::ArrowColumn;
 use self::columns::columns;
+#[cfg(feature = "parquet")]
+pub(in crate::output) use self::inode_rows::RunValue;
+use self::inode_rows::{InodeRows, constant};
 use super::facts::{Fact, Facts};
 use super::{Appender, Encoding, Header, Output, OutputPiece, RowAppender, RowEncoder, Rows};
 use crate::accounting::Account;
-use crate::row::{ByteList, ParentDirectory, Row, RowView, VolumeLabel};
+use crate::row::{ByteList, ParentDirectory, RowView, VolumeLabel};
 use crate::{Field, Fields, Finding, ScanError};
 
 /// Number of rows that are collected before their columns are encoded.
@@ -30,11 +30,6 @@ const ROWS_PER_STEP: usize = 4096;
 /// Number of bytes of names that are collected before their columns are encoded. An Arrow list
 /// holds less than 2 GiB.
 const NAME_BYTES_PER_STEP: usize = 8 << 20;
-
-/// Number of rows of a step for which a column may have one more run of equal values, to be encoded
-/// run by run. With shorter runs, the delta encoding is smaller.
-#[cfg(feature = "parquet")]
-const ROWS_PER_RUN: usize = 16;
 
 /// The columns of an output, and their schema. All encoders of the output share them.
 #[derive(Clone)]
@@ -211,61 +206,6 @@ impl TakenColumn<'_> {
     }
 }
 
-/// The value of a run of rows.
-#[cfg(feature = "parquet")]
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum RunValue {
-    Narrow(u32),
-    Wide(u64),
-    Text(Arc<str>),
-}
-
-#[cfg(feature = "parquet")]
-impl RunValue {
-    /// Returns a column of `count` rows with this value.
-    pub(super) fn to_array(&self, count: usize) -> ArrayRef {
-        match self {
-            Self::Narrow(number) => numbers::<UInt32Type>(std::iter::repeat_n(*number, count)),
-            Self::Wide(number) => numbers::<UInt64Type>(std::iter::repeat_n(*number, count)),
-            Self::Text(text) => constant(text, count),
-        }
-    }
-}
-
-/// Returns the runs of equal values among `values`. Returns `None` if there are more than one run
-/// for each [`ROWS_PER_RUN`] rows of a step.
-#[cfg(feature = "parquet")]
-fn runs_of<I: PartialEq + Copy>(
-    mut values: impl Iterator<Item = I>,
-    wrap: fn(I) -> RunValue,
-) -> Option<Vec<(RunValue, usize)>> {
-    let mut runs = Vec::new();
-    let (mut last, mut count) = (values.next()?, 1);
-    for value in values {
-        if value == last {
-            count += 1;
-            continue;
-        }
-        if runs.len() == ROWS_PER_STEP / ROWS_PER_RUN {
-            return None;
-        }
-        runs.push((wrap(last), count));
-        (last, count) = (value, 1);
-    }
-    runs.push((wrap(last), count));
-    Some(runs)
-}
-
-/// The collected rows of inodes, column by column, before they are encoded.
-#[derive(Default)]
-struct InodeRows {
-    rows: Vec<Row>,
-    ags: Vec<u32>,
-    blocks: Vec<u64>,
-    realtime_blocks: Vec<u64>,
-    orphans: Vec<bool>,
-}
-
 /// Two list columns: one of strings that are UTF-8, and one of other byte strings.
 #[derive(Default)]
 struct Lists {
@@ -369,101 +309,6 @@ impl Parents {
         if fields.contains(Field::ParentGenerations) {
             parents.for_each(|parent| self.generations.values().append_value(parent.generation));
             self.generations.append(true);
-        }
-    }
-}
-
-fn numbers<T: ArrowPrimitiveType>(values: impl Iterator<Item = T::Native>) -> ArrayRef {
-    Arc::new(PrimitiveArray::<T>::from_iter_values(values))
-}
-
-fn constant(text: &str, count: usize) -> ArrayRef {
-    Arc::new(StringArray::from_iter_values(std::iter::repeat_n(text, count)))
-}
-
-fn moments(rows: &[Row], moment: impl Fn(&Row) -> crate::row::Moment) -> ArrayRef {
-    let values = rows.iter().map(|row| moment(row).nanoseconds());
-    let array: PrimitiveArray<TimestampNanosecondType> =
-        if rows.iter().all(|row| moment(row).nanoseconds().is_some()) {
-            PrimitiveArray::from_iter_values(values.map(Option::unwrap_or_default))
-        } else {
-            values.collect::<PrimitiveArray<Int64Type>>().reinterpret_cast()
-        };
-    Arc::new(array.with_timezone("UTC"))
-}
-
-impl InodeRows {
-    /// Returns the runs of equal values of a column of numbers or types, if there are few.
-    #[cfg(feature = "parquet")]
-    fn runs(&self, field: Field) -> Option<Vec<(RunValue, usize)>> {
-        let rows = self.rows.as_slice();
-        let wide = |value: fn(&Row) -> u64| runs_of(rows.iter().map(value), RunValue::Wide);
-        let narrow = |value: fn(&Row) -> u32| runs_of(rows.iter().map(value), RunValue::Narrow);
-        match field {
-            Field::Ag => runs_of(self.ags.iter().copied(), RunValue::Narrow),
-            Field::Type => {
-                runs_of(rows.iter().map(Row::type_name), |name| RunValue::Text(name.into()))
-            }
-            Field::Mode => narrow(|row| row.mode),
-            Field::Nlink => narrow(|row| row.nlink),
-            Field::Uid => narrow(|row| row.uid),
-            Field::Gid => narrow(|row| row.gid),
-            Field::ProjectId => narrow(|row| row.project_id),
-            Field::Size => wide(|row| row.size),
-            Field::Blocks => runs_of(self.blocks.iter().copied(), RunValue::Wide),
-            Field::RealtimeBlocks => runs_of(self.realtime_blocks.iter().copied(), RunValue::Wide),
-            Field::Extents => wide(|row| row.extents),
-            Field::AttrExtents => narrow(|row| row.attr_extents),
-            Field::Xflags => narrow(|row| row.xflags),
-            Field::Rdev => wide(Row::rdev),
-            Field::ChangeCount => wide(|row| row.change_count),
-            Field::Lsn => wide(|row| row.lsn),
-            Field::Flags => narrow(|row| row.flags),
-            Field::Flags2 => wide(|row| row.flags2),
-            // The other columns change from row to row, or can be null.
-            _ => None,
-        }
-    }
-
-    fn column(&self, field: Field) -> ArrayRef {
-        let rows = self.rows.as_slice();
-        let wide = |value: fn(&Row) -> u64| numbers::<UInt64Type>(rows.iter().map(value));
-        let narrow = |value: fn(&Row) -> u32| numbers::<UInt32Type>(rows.iter().map(value));
-        match field {
-            Field::Ino => wide(|row| row.ino),
-            Field::Generation => narrow(|row| row.generation),
-            Field::Ag => numbers::<UInt32Type>(self.ags.iter().copied()),
-            Field::Type => Arc::new(StringArray::from_iter_values(rows.iter().map(Row::type_name))),
-            Field::Mode => narrow(|row| row.mode),
-            Field::Nlink => narrow(|row| row.nlink),
-            Field::Uid => narrow(|row| row.uid),
-            Field::Gid => narrow(|row| row.gid),
-            Field::ProjectId => narrow(|row| row.project_id),
-            Field::Size => wide(|row| row.size),
-            Field::Blocks => numbers::<UInt64Type>(self.blocks.iter().copied()),
-            Field::RealtimeBlocks => numbers::<UInt64Type>(self.realtime_blocks.iter().copied()),
-            Field::Atime => moments(rows, |row| row.atime),
-            Field::Mtime => moments(rows, |row| row.mtime),
-            Field::Ctime => moments(rows, |row| row.ctime),
-            Field::Btime => moments(rows, |row| row.btime),
-            Field::Extents => wide(|row| row.extents),
-            Field::AttrExtents => narrow(|row| row.attr_extents),
-            Field::Xflags => narrow(|row| row.xflags),
-            Field::Rdev => wide(Row::rdev),
-            Field::ChangeCount => wide(|row| row.change_count),
-            Field::Lsn => wide(|row| row.lsn),
-            Field::Flags => narrow(|row| row.flags),
-            Field::Flags2 => wide(|row| row.flags2),
-            Field::VolumeUuid
-            | Field::VolumeLabel
-            | Field::Owner
-            | Field::Group
-            | Field::Hash
-            | Field::Symlink
-            | Field::Xattrs
-            | Field::Paths
-            | Field::Parents
-            | Field::ParentGenerations => new_null_array(&DataType::Null, rows.len()),
         }
     }
 }
