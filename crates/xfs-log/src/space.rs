@@ -22,12 +22,25 @@
 //! - **I4** New transactions leave an eighth of the log to chains that need more transactions than
 //!   they reserved space for. Such a chain holds items for which other transactions wait, and these
 //!   keep their grants. If their grants were all of the log, no transaction could continue.
-//! - **I5** The head waiter's request does not fit. A thread that releases bytes grants them to the
-//!   head waiter as soon as they suffice, and then to the next. So a waiter wakes only when it is
-//!   served or has to request a tail push (I6). A waiter after the head waiter never wakes.
+//! - **I5** The head waiter's request does not fit, or leaves less than a batch free (see below). A
+//!   thread that releases bytes grants them to the head waiter as soon as they suffice, and then to
+//!   the next. So a waiter wakes only when it is served or has to request a tail push (I6). A waiter
+//!   after the head waiter never wakes.
 //! - **I6** When the tail has moved, or may be able to, and a thread still waits, the head waiter
 //!   requests a tail push: it gets that task (`must_request_push`). If the head waiter is served
 //!   before it takes the task, the task passes to the next.
+//!
+//! # Batches
+//!
+//! In a log that is full, the threads would pass the bytes of one request from hand to hand: each
+//! transaction would join the queue, and wake the next waiter at its end. So new transactions are
+//! served only when a *batch* is free beside the request of the first of them. Then all waiters are
+//! served together, and the caches are filled again from the rest. Chains do not wait for a batch.
+//!
+//! A waiter still gets its bytes at last. Waiting transactions hold nothing that others wait for.
+//! So the transactions that run end, pushes of the tail go on while a thread waits (I6), and then
+//! nothing is used or granted but the last checkpoint. A request is at most a third of the log
+//! (`LARGEST_SHARE`), which leaves a batch free.
 //!
 //! Lock order: the queue is the innermost lock.
 
@@ -47,6 +60,10 @@ use wait_queue::{SpaceWaiter, WaitQueue};
 /// The size of the largest log in bytes. One integer of 64 bits holds the used and the granted
 /// bytes, each in 32 bits.
 const MAX_LOG_BYTES: u64 = u32::MAX as u64;
+
+/// The log size is divided by this number. The result is a batch. The bytes of one transaction are
+/// used many times, because most are given back: a batch is enough for some thousand transactions.
+const BATCH_SHARE: u64 = 8;
 
 /// Flag in the integer of used and granted bytes: new transactions get no bytes. The flag is the
 /// lowest bit of the number of used bytes. This bit is otherwise 0, because the used bytes are
@@ -98,6 +115,9 @@ pub(crate) struct LogSpace {
     word: AtomicU64<Volume>,
     /// Number of bytes that each slot may cache; 0 if the log is too small for caches.
     cache_bytes: u64,
+    /// Number of bytes that are free, beside its request, when the first of several waiting new
+    /// transactions is served; 0 if the log is too small for caches.
+    batch_bytes: u64,
     caches: Slots<AtomicU64<Slot>>,
     contended: AtomicBool<Volume>,
     queue: Mutex<WaitQueue, Volume>,
@@ -125,10 +145,12 @@ impl LogSpace {
         assert!(size_bytes <= MAX_LOG_BYTES, "a log of {size_bytes} bytes is too large");
         let caches = Slots::with_count(slots, AtomicU64::default);
         let share = size_bytes / (4 * caches.iter().len() as u64);
+        let has_caches = share >= largest_bytes;
         Self {
             size_bytes,
             word: AtomicU64::new(0),
-            cache_bytes: if share >= largest_bytes { share } else { 0 },
+            cache_bytes: if has_caches { share } else { 0 },
+            batch_bytes: if has_caches { size_bytes / BATCH_SHARE } else { 0 },
             caches,
             contended: AtomicBool::new(false),
             queue: Mutex::default(),
@@ -323,7 +345,15 @@ impl LogSpace {
     /// tail push (I6).
     fn serve(&self, queue: &mut WaitQueue) {
         mutate!(self.mutant, Mutant::SmallestFirst, {}, queue.sort_by_size());
-        queue.serve(|bytes, urgency| self.take_free(bytes, urgency));
+        let mut batch_bytes = self.batch_bytes;
+        queue.serve(|bytes, urgency| {
+            let left_bytes = if urgency == Urgency::Begin { batch_bytes } else { 0 };
+            let is_taken = self.take_and_leave(bytes, left_bytes, urgency);
+            if is_taken && urgency == Urgency::Begin {
+                batch_bytes = 0;
+            }
+            is_taken
+        });
         queue.wake_first();
         if queue.is_closed {
             self.freed.notify_all();
@@ -365,23 +395,33 @@ impl LogSpace {
     }
 
     /// Takes `bytes` from the free space. If enough is free, also moves half of a cache's capacity
-    /// to the cache of the calling thread's slot. Returns `false` if `bytes` are not free.
+    /// to the cache of the calling thread's slot; if less is free, a half, a quarter and so on of
+    /// that, down to another `bytes`. Returns `false` if `bytes` are not free.
     fn refill(&self, bytes: u64, urgency: Urgency) -> bool {
-        let extra = self.cache_bytes / 2;
-        if extra != 0 && self.take_free(bytes + extra, Urgency::Begin) {
-            self.give_back(extra);
-            return true;
+        let mut extra = self.cache_bytes / 2;
+        while extra != 0 && extra >= bytes {
+            if self.take_free(bytes + extra, Urgency::Begin) {
+                self.give_back(extra);
+                return true;
+            }
+            extra /= 2;
         }
         self.take_free(bytes, urgency)
     }
 
     fn take_free(&self, bytes: u64, urgency: Urgency) -> bool {
+        self.take_and_leave(bytes, 0, urgency)
+    }
+
+    /// Takes `bytes` from the free space, and leaves at least `left_bytes` of it. Returns `false`,
+    /// and takes nothing, if fewer are free.
+    fn take_and_leave(&self, bytes: u64, left_bytes: u64, urgency: Urgency) -> bool {
         let limit = self.size_bytes - urgency.kept_back(self.size_bytes);
         let mut word = self.word.load(Ordering::SeqCst);
         loop {
             let SpaceUse { used, granted } = SpaceUse::unpack(word);
             let is_closed = word & CLOSED != 0 && urgency == Urgency::Begin;
-            if is_closed || used + granted + bytes > limit {
+            if is_closed || used + granted + bytes + left_bytes > limit {
                 return false;
             }
             let new = SpaceUse { used, granted: granted + bytes }.pack() | word & CLOSED;

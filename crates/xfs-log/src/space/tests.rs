@@ -6,7 +6,7 @@ use std::thread;
 
 use xfs_sync::{AtomicU64, Ordering, Volume};
 
-use super::{LogSpace, Urgency};
+use super::{BATCH_SHARE, LogSpace, Urgency};
 use crate::health::Health;
 use crate::mutant::ActiveMutant;
 
@@ -97,6 +97,103 @@ fn cached_bytes_count_as_granted_until_they_are_drained() {
     assert_eq!(space.in_use().granted, granted);
     space.drain();
     assert_eq!(space.in_use().granted, 0);
+}
+
+/// Checks I5 of `xfs_log::space`: new transactions that wait are served together, when a batch is
+/// free beside the first request. A chain is served as soon as its bytes are free.
+#[test]
+fn waiting_transactions_are_served_together_and_chains_at_once() {
+    const WAITERS: u64 = 8;
+    let space = LogSpace::new(1 << 20, 1, 1, ActiveMutant::default());
+    space.leave_tail_pushes_to_threads();
+    let health = Health::default();
+    let batch = space.size_bytes() / BATCH_SHARE;
+    let taken = space.size_bytes() / 8 * 7;
+    space.take(taken, Urgency::Begin, &health, &|| {}).unwrap();
+    thread::scope(|scope| {
+        for _ in 0..WAITERS {
+            scope.spawn(|| space.take(BYTES, Urgency::Begin, &health, &|| {}).unwrap());
+        }
+        await_waiting(&space, WAITERS);
+        space.release(batch + BYTES - 1);
+        assert_eq!(space.waiting() as u64, WAITERS);
+        assert!(space.queue.lock().has_waiters());
+        let chain =
+            scope.spawn(|| space.take(space.size_bytes() / 8, Urgency::Roll, &health, &|| {}));
+        chain.join().unwrap().unwrap();
+        space.release(space.size_bytes() / 8 + 1);
+        assert_eq!(space.waiting(), 0, "all are served by one release");
+    });
+    assert!(!space.is_contended());
+}
+
+/// Checks that threads which wait in a full log do not pass the bytes of one request from hand to
+/// hand: most of their transactions write nothing that the volume shares.
+#[cfg(feature = "count")]
+#[test]
+fn transactions_in_a_full_log_rarely_write_shared_memory() {
+    const UNIT: u64 = 16 << 10;
+    const LOGGED: u64 = 350;
+    const TRANSACTIONS: u64 = 20_000;
+    const PUSHED: u64 = 128 << 10;
+    /// The least number of transactions for each write.
+    const BUDGET: u64 = 64;
+    let space = LogSpace::new(4 << 20, 4, UNIT, ActiveMutant::default());
+    let health = Health::default();
+    let logged = std::sync::Mutex::new(0);
+    // Each push of the tail frees a little.
+    let push = || {
+        let mut logged = logged.lock().unwrap();
+        let freed = PUSHED.min(*logged);
+        *logged -= freed;
+        space.release(freed);
+    };
+    let work = || {
+        let before = xfs_sync::thread_counts().volume.total();
+        for _ in 0..TRANSACTIONS {
+            space.take(UNIT, Urgency::Begin, &health, &push).unwrap();
+            *logged.lock().unwrap() += LOGGED;
+            space.give_back(UNIT - LOGGED);
+        }
+        xfs_sync::thread_counts().volume.total() - before
+    };
+    let writes: u64 = thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert!(space.waits() > 0, "the log was never full");
+    assert!(writes * BUDGET <= 4 * TRANSACTIONS, "{writes} in {} transactions", 4 * TRANSACTIONS);
+}
+
+/// Checks that the largest request of a new transaction is served when nothing else is granted.
+#[test]
+fn batch_does_not_keep_the_largest_request_waiting() {
+    let space = LogSpace::new(1 << 20, 1, 1, ActiveMutant::default());
+    space.leave_tail_pushes_to_threads();
+    let health = Health::default();
+    space.take(space.size_bytes() / 8 * 7, Urgency::Begin, &health, &|| {}).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| space.take(space.size_bytes() / 3, Urgency::Begin, &health, &|| {}));
+        await_waiting(&space, 1);
+        space.give_back(space.size_bytes() / 8 * 7);
+    });
+    assert_eq!(space.in_use().granted, space.size_bytes() / 3);
+}
+
+/// Checks that a request takes what is free, and keeps less for its slot than usual, before it
+/// waits.
+#[test]
+fn cache_is_refilled_from_little_space() {
+    let space = LogSpace::new(1 << 20, 1, 1, ActiveMutant::default());
+    let health = Health::default();
+    let left = 16 * BYTES;
+    space.take(space.size_bytes() / 8 * 7 - left, Urgency::Begin, &health, &|| {}).unwrap();
+    space.drain();
+    for _ in 0..left / BYTES {
+        space.take(BYTES, Urgency::Begin, &health, &|| {}).unwrap();
+    }
+    assert_eq!(space.waits(), 0);
+    assert_eq!(space.in_use().granted, space.size_bytes() / 8 * 7);
 }
 
 /// Checks that the task of requesting a push passes to the next waiter if the head waiter is served

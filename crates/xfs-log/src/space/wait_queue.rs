@@ -140,7 +140,7 @@ impl WaitQueue {
 
     /// Serves the waiters in order, and wakes each waiter that is served. Ends at the first waiter
     /// for whose bytes `take` returns `false`.
-    pub(super) fn serve(&mut self, take: impl Fn(u64, Urgency) -> bool) {
+    pub(super) fn serve(&mut self, mut take: impl FnMut(u64, Urgency) -> bool) {
         while let Some(first) = self.first().filter(|first| take(first.bytes, first.urgency)) {
             let urgency = first.urgency;
             let Some(served) = self.of(urgency).pop_front() else { return };

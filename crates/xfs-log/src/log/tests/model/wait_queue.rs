@@ -22,7 +22,11 @@ const TAKEN: u64 = 700;
 /// until every request has been served. If `shuts_down` is `true`, the log is shut down instead,
 /// and every request must fail.
 fn wait(mutant: ActiveMutant, shuts_down: bool) {
-    let space = Arc::new(LogSpace::new(SIZE, 2, u64::MAX, mutant));
+    wait_in(LogSpace::new(SIZE, 2, u64::MAX, mutant), shuts_down);
+}
+
+fn wait_in(space: LogSpace, shuts_down: bool) {
+    let space = Arc::new(space);
     space.leave_tail_pushes_to_threads();
     let health = Arc::new(Health::default());
     space.take(TAKEN, Urgency::Begin, &health, &|| {}).unwrap();
@@ -47,6 +51,7 @@ fn wait(mutant: ActiveMutant, shuts_down: bool) {
     assert!(!space.is_contended(), "a waiter was left in the queue");
     let served = space.served();
     assert!(served.is_sorted(), "served out of turn: {served:?}");
+    space.drain();
     let left = if shuts_down { TAKEN } else { 0 };
     assert_eq!(space.in_use().granted, left, "everything has been given back");
 }
@@ -54,6 +59,12 @@ fn wait(mutant: ActiveMutant, shuts_down: bool) {
 #[test]
 fn waiters_are_served_in_turn() {
     explore(|| wait(ActiveMutant::default(), false));
+}
+
+/// Slots have caches, and new transactions wait for a batch.
+#[test]
+fn waiters_are_served_in_turn_beside_caches() {
+    explore(|| wait_in(LogSpace::new(SIZE, 2, 1, ActiveMutant::default()), false));
 }
 
 #[test]
