@@ -123,9 +123,15 @@ impl BlockDevice for MemoryDevice {
             let (piece, after) = rest.split_at_checked(count).expect("pieces cover the bytes");
             let chunk = self.make_chunk(index).expect("each byte of the device has a chunk");
             let mut chunk = chunk.write();
-            let stored = chunk.get_or_insert_with(|| vec![0; CHUNK_BYTES].into_boxed_slice());
-            let stored = stored.get_mut(inside..inside + count);
-            stored.expect("a piece lies in its chunk").copy_from_slice(piece);
+            match &mut *chunk {
+                // All of it is written, so it need not be filled with zeros first.
+                None if count == CHUNK_BYTES => *chunk = Some(Box::from(piece)),
+                chunk => {
+                    let stored = chunk.get_or_insert_with(|| vec![0; CHUNK_BYTES].into());
+                    let stored = stored.get_mut(inside..inside + count);
+                    stored.expect("a piece lies in its chunk").copy_from_slice(piece);
+                }
+            }
             rest = after;
         }
         Ok(())

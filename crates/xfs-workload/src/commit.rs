@@ -67,6 +67,15 @@ impl CommitLoad {
     ///
     /// [`WorkloadError::LogSize`] if the size of the log is not supported, or the log's error.
     pub fn run(&self) -> Result<(Performed, Counted), WorkloadError> {
+        self.run_between(|| {})
+    }
+
+    /// Commits as [`run`](Self::run) does, and calls `mark` before the first commit and when the log
+    /// is forced.
+    pub(crate) fn run_between(
+        &self,
+        mark: impl Fn(),
+    ) -> Result<(Performed, Counted), WorkloadError> {
         let log = open(self.log_bytes, self.slots)?;
         let common = self.shares.then(LoggedObject::buffer);
         let start_line = RwLock::<(), OfObject>::new(());
@@ -94,6 +103,7 @@ impl CommitLoad {
                 .collect();
             drop(ready);
             let _ = all_ready.recv();
+            mark();
             let (before, start) = (counted(), Instant::now());
             drop(closed);
             let objects = join(handles)?;
@@ -101,6 +111,7 @@ impl CommitLoad {
             let counted = counted().since(&before);
             let forced = log.force_all();
             let drained = start.elapsed();
+            mark();
             drop(objects);
             let operations = self.commits / self.threads as u64 * self.threads as u64;
             forced?;

@@ -127,8 +127,6 @@ fn committed(files: u64, index: usize) -> Result<u64, WorkloadError> {
         log_bytes: *crate::commit::LOG_BYTES.start(),
         shares: false,
     };
-    operation_boundary(index);
-    let (performed, _) = load.run()?;
-    operation_boundary(index);
+    let (performed, _) = load.run_between(|| operation_boundary(index))?;
     Ok(performed.operations)
 }
