@@ -79,6 +79,9 @@ enum Benchmark {
     /// Perform each operation, without counting, for valgrind
     #[command(hide = true)]
     OperationsRun(price::account::OperationsArguments),
+    /// Serve a mount that keeps what is written in memory, for `mount`
+    #[command(hide = true)]
+    KeptServer(mount::ServerArguments),
     /// Measure the cost of quota
     Quota(quota::Arguments),
     /// Create and remove files as `quota` does, without measuring, for valgrind
@@ -109,6 +112,7 @@ fn main() -> ExitCode {
         Benchmark::Price(arguments) => price::run(&arguments),
         Benchmark::PriceRun(arguments) => price::run_once(&arguments),
         Benchmark::OperationsRun(arguments) => price::account::run_once(&arguments),
+        Benchmark::KeptServer(arguments) => mount::serve_kept(&arguments),
         Benchmark::Quota(arguments) => quota::run(&arguments),
         Benchmark::QuotaRun(arguments) => quota::run_once(&arguments),
         Benchmark::Data(arguments) => data::run(&arguments),

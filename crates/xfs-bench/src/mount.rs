@@ -1,5 +1,7 @@
-//! Measures the speed of a mount with several clients. The mount is compared with a FUSE server
-//! that answers at once over the same transport, with the kernel's XFS, and with fuse2fs.
+//! Measures the speed of a mount with several clients. The mount is compared with two FUSE servers
+//! without a filesystem over the same transport, with the kernel's XFS, and with fuse2fs. One server
+//! (`null`) keeps nothing, and runs in the process of its clients. The other (`kept`) keeps names,
+//! lengths and data in memory, as any server must, and runs in a process of its own, as ours does.
 //!
 //! Each client is a thread with a directory of its own, and uses system calls. Images are in memory
 //! that has been written before, because the first write of a page takes longer than the measured
@@ -15,6 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::BenchError;
+pub(crate) use system::{ServerArguments, serve_kept};
 use system::{System, systems};
 
 /// Arguments of the mount benchmark.
@@ -41,8 +44,8 @@ pub(crate) struct Arguments {
     /// Mount options of ferroxfs
     #[arg(long, default_value = "noatime")]
     options: String,
-    /// Measure only these systems: ours, null, ours-rings, null-rings (both over io_uring), kernel,
-    /// fuse2fs
+    /// Measure only these systems: ours, kept, null, ours-rings, kept-rings, null-rings (these three
+    /// over io_uring), kernel, fuse2fs
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
 }
@@ -71,8 +74,14 @@ const STEPS: [MountStep; 6] = [
 ];
 /// The pairs of systems for which the table shows a ratio: the rate of the first divided by that of
 /// the second.
-const RATIOS: [(&str, &str); 3] =
-    [("ours", "null"), ("ours-rings", "null-rings"), ("ours", "kernel")];
+const RATIOS: [(&str, &str); 6] = [
+    ("ours", "kept"),
+    ("ours", "null"),
+    ("ours-rings", "kept-rings"),
+    ("ours-rings", "null-rings"),
+    ("ours-rings", "ours"),
+    ("ours", "kernel"),
+];
 /// Number of bytes that one call writes or reads.
 const CHUNK_BYTES: usize = 1 << 20;
 

@@ -1,15 +1,22 @@
-//! A server that answers at once, over the transport of a real mount, as a baseline for benchmarks.
+//! Servers without a filesystem, over the transport of a real mount, as baselines for benchmarks.
 //!
-//! The server shows a root with directories `0`, `1`, …, and in each directory the files that
-//! clients have made. Clients must name the files of a directory `0`, `1`, … in this order, and
-//! remove them in the same order. All files have the same fixed length. Written data is dropped,
-//! and reads return zeros. The server keeps two counters per directory.
+//! Owns: the answers to requests. Does **not** own: the files, which are in one of two stores: one
+//! that keeps nothing ([`counters`]), and one that keeps what is written ([`kept`]).
+//!
+//! A server shows a root with directories `0`, `1`, …, and in each directory the files that clients
+//! have made.
 
+mod counters;
+mod kept;
+
+use std::ffi::OsStr;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use xfs_sync::{AtomicU64, CachePadded, Object, Ordering};
 
+use self::counters::Counters;
+use self::kept::Kept;
 use crate::transport::wire::{
     AttrOut, Attributes, CreateIn, DirEntry, EntryOut, InitFlags, OPEN_KEEP_CACHE, Opcode, OpenOut,
     ROOT_NODE, ReadIn, StatFsOut, StatX, StatXIn, StatXOut, WriteIn, WriteOut,
@@ -22,39 +29,80 @@ const FILE: u32 = 0o100_644;
 /// Number of the bit at which the index of the directory starts in the node number of a file.
 const DIRECTORY_SHIFT: u32 = 32;
 
-/// The files of a directory: their numbers go from `removed` up to, but not including, `made`.
-#[derive(Default)]
-struct Files {
-    made: AtomicU64<Object>,
-    removed: AtomicU64<Object>,
+/// The place of a file: the index of its directory, and its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    directory: usize,
+    number: u64,
 }
 
-/// A server for benchmarks that only keeps counters for its directories, and stores no data.
+/// The files of a server.
+trait FileStore: Send + Sync {
+    /// Returns a store for the same directories and amounts of data, without files.
+    fn emptied(&self) -> Arc<dyn FileStore>;
+
+    fn directories(&self) -> usize;
+
+    /// Returns the number of the file with this name, or `None` if there is none.
+    fn find(&self, directory: usize, name: &OsStr) -> Option<u64>;
+
+    /// Makes a file and returns its number.
+    fn make(&self, directory: usize, name: &OsStr) -> Result<u64, Errno>;
+
+    fn remove(&self, directory: usize, name: &OsStr) -> Result<(), Errno>;
+
+    /// Passes the numbers and names of files to `each`, in the order of their numbers from `from`
+    /// on, until it breaks.
+    fn list(
+        &self,
+        directory: usize,
+        from: u64,
+        each: &mut dyn FnMut(u64, &OsStr) -> ControlFlow<()>,
+    );
+
+    fn file_bytes(&self, file: Place) -> u64;
+
+    /// Fills `room` with the contents at `offset`. Returns the number of bytes before the end of the
+    /// file.
+    fn read(&self, file: Place, offset: u64, room: &mut [u8]) -> usize;
+
+    fn write(&self, file: Place, offset: u64, bytes: &[u8]) -> Result<(), Errno>;
+}
+
+/// A server for benchmarks, without a filesystem.
 #[derive(Clone)]
 pub struct Null {
-    directories: Arc<[CachePadded<Files>]>,
-    file_bytes: u64,
+    store: Arc<dyn FileStore>,
 }
 
 /// The file or directory to which a node number refers.
 enum Node {
     Root,
     Directory(usize),
-    File,
+    File(Place),
 }
 
 impl Null {
-    /// Creates a server with `directories` directories, and files of `file_bytes` bytes.
+    /// Creates a server that keeps nothing but two counters for each of its `directories`, whose
+    /// files have `file_bytes` bytes. Written data is dropped, and reads return zeros. Clients must
+    /// name the files of a directory `0`, `1`, … in this order, and remove them in the same order.
     #[must_use]
     pub fn new(directories: usize, file_bytes: u64) -> Self {
-        let directories = (0..directories).map(|_| CachePadded::default()).collect();
-        Self { directories, file_bytes }
+        Self { store: Arc::new(Counters::new(directories, file_bytes)) }
     }
 
-    /// Returns a server with the same directories and file size, but without files.
+    /// Creates a server that keeps names, lengths and data in memory, as any server must. It has
+    /// memory for `file_bytes` bytes of data in each of its `directories`, which has been written
+    /// before.
+    #[must_use]
+    pub fn keeping(directories: usize, file_bytes: u64) -> Self {
+        Self { store: Arc::new(Kept::new(directories, file_bytes)) }
+    }
+
+    /// Returns a server with the same directories and memory, but without files.
     #[must_use]
     pub fn without_files(&self) -> Self {
-        Self::new(self.directories.len(), self.file_bytes)
+        Self { store: self.store.emptied() }
     }
 
     fn node(node: u64) -> Node {
@@ -62,7 +110,9 @@ impl Null {
         match (node & u64::from(u32::MAX), directory) {
             (ROOT_NODE, 0) => Node::Root,
             (0, _) => Node::Directory(directory - 1),
-            _ => Node::File,
+            (number, _) => {
+                Node::File(Place { directory: directory.saturating_sub(1), number: number - 1 })
+            }
         }
     }
 
@@ -70,16 +120,16 @@ impl Null {
         (index as u64 + 1) << DIRECTORY_SHIFT
     }
 
+    fn file_node(directory: usize, number: u64) -> u64 {
+        Self::directory_node(directory) + number + 1
+    }
+
     fn attributes(&self, node: u64) -> Attributes {
-        let is_file = matches!(Self::node(node), Node::File);
-        Attributes {
-            inode: node,
-            size: if is_file { self.file_bytes } else { 0 },
-            mode: if is_file { FILE } else { DIRECTORY },
-            nlink: if is_file { 1 } else { 2 },
-            block_size: 4096,
-            ..Attributes::default()
-        }
+        let (size, mode, nlink) = match Self::node(node) {
+            Node::File(file) => (self.store.file_bytes(file), FILE, 1),
+            _ => (0, DIRECTORY, 2),
+        };
+        Attributes { inode: node, size, mode, nlink, block_size: 4096, ..Attributes::default() }
     }
 
     fn entry(&self, node: u64) -> EntryOut {
@@ -92,26 +142,32 @@ impl Null {
         }
     }
 
-    fn files(&self, node: u64) -> Result<(usize, &Files), Errno> {
-        match Self::node(node) {
-            Node::Directory(index) => {
-                let files = self.directories.get(index).ok_or(Errno::NOENT)?;
-                Ok((index, files))
-            }
+    /// Returns the index of the directory of a request.
+    fn directory(&self, request: &Request<'_>) -> Result<usize, Errno> {
+        match Self::node(request.node()) {
+            Node::Directory(index) if index < self.store.directories() => Ok(index),
+            Node::Directory(_) => Err(Errno::NOENT),
             _ => Err(Errno::NOTDIR),
         }
     }
 
+    fn file(request: &Request<'_>) -> Result<Place, Errno> {
+        match Self::node(request.node()) {
+            Node::File(file) => Ok(file),
+            _ => Err(Errno::ISDIR),
+        }
+    }
+
     fn lookup(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
-        let number = number(request.name()?)?;
+        let name = request.name()?;
         let found = match Self::node(request.node()) {
-            Node::Root => (number < self.directories.len() as u64)
-                .then(|| Self::directory_node(number as usize)),
+            Node::Root => parse(name)
+                .filter(|number| *number < self.store.directories() as u64)
+                .map(|number| Self::directory_node(number as usize)),
             _ => {
-                let (index, files) = self.files(request.node())?;
-                let there =
-                    files.removed.load(Ordering::Relaxed)..files.made.load(Ordering::Relaxed);
-                there.contains(&number).then(|| Self::directory_node(index) + number + 1)
+                let directory = self.directory(request)?;
+                let number = self.store.find(directory, name);
+                number.map(|number| Self::file_node(directory, number))
             }
         };
         let missing = EntryOut { entry_valid: VALID_SECONDS, ..EntryOut::default() };
@@ -121,60 +177,56 @@ impl Null {
 
     fn create(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         let (_, name) = request.argument_and_name::<CreateIn>()?;
-        let (index, files) = self.files(request.node())?;
-        let number = number(name)?;
-        files.made.store(number + 1, Ordering::Relaxed);
-        reply.add(&self.entry(Self::directory_node(index) + number + 1));
+        let directory = self.directory(request)?;
+        let number = self.store.make(directory, name)?;
+        reply.add(&self.entry(Self::file_node(directory, number)));
         reply.add(&OpenOut { handle: 0, flags: OPEN_KEEP_CACHE, padding: 0 });
-        Ok(())
-    }
-
-    fn unlink(&self, request: &Request<'_>) -> Result<(), Errno> {
-        let (_, files) = self.files(request.node())?;
-        files.removed.store(number(request.name()?)? + 1, Ordering::Relaxed);
         Ok(())
     }
 
     fn list(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         let (wanted, _) = request.argument::<ReadIn>()?;
         let with_attributes = request.opcode() == Some(Opcode::ReadDirectoryPlus);
-        let (first, end, directory) = match Self::node(request.node()) {
-            Node::Root => (0, self.directories.len() as u64, None),
-            _ => {
-                let (index, files) = self.files(request.node())?;
-                let made = files.made.load(Ordering::Relaxed);
-                (files.removed.load(Ordering::Relaxed), made, Some(index))
-            }
-        };
-        for number in first.max(wanted.offset)..end {
-            let node = match directory {
-                None => Self::directory_node(number as usize),
-                Some(index) => Self::directory_node(index) + number + 1,
-            };
-            let name = number.to_string();
+        let mut add = |number: u64, node: u64, name: &OsStr| {
+            let name = name.as_encoded_bytes();
             let head = if with_attributes { size_of::<EntryOut>() } else { 0 };
             let length = head + (size_of::<DirEntry>() + name.len()).next_multiple_of(8);
-            if reply.body_length() + length > wanted.size as usize {
-                break;
-            }
             let end = reply.body_length() + length;
+            if end > wanted.size as usize {
+                return ControlFlow::Break(());
+            }
             if with_attributes {
                 reply.add(&self.entry(node));
             }
             let file_type = self.attributes(node).mode >> 12;
             let (next, name_length) = (number + 1, name.len() as u32);
             reply.add(&DirEntry { inode: node, next, name_length, file_type });
-            reply.add_bytes(name.as_bytes());
+            reply.add_bytes(name);
             let padding = end - reply.body_length();
             reply.add_bytes([0; 8].get(..padding).unwrap_or_default());
+            ControlFlow::Continue(())
+        };
+        match Self::node(request.node()) {
+            Node::Root => {
+                _ = (wanted.offset..self.store.directories() as u64).try_for_each(|number| {
+                    let node = Self::directory_node(number as usize);
+                    add(number, node, number.to_string().as_ref())
+                });
+            }
+            _ => {
+                let directory = self.directory(request)?;
+                self.store.list(directory, wanted.offset, &mut |number, name| {
+                    add(number, Self::file_node(directory, number), name)
+                });
+            }
         }
         Ok(())
     }
 }
 
-/// Parses a name that is a decimal number. Returns ENOENT for any other name.
-fn number(name: &std::ffi::OsStr) -> Result<u64, Errno> {
-    name.to_str().and_then(|name| name.parse().ok()).ok_or(Errno::NOENT)
+/// Parses a name that is a decimal number.
+fn parse(name: &OsStr) -> Option<u64> {
+    name.to_str()?.parse().ok()
 }
 
 impl Handler for Null {
@@ -209,7 +261,7 @@ impl Handler for Null {
                 Ok(())
             }
             Opcode::Create => self.create(request, reply),
-            Opcode::Unlink => self.unlink(request),
+            Opcode::Unlink => self.store.remove(self.directory(request)?, request.name()?),
             Opcode::Open => {
                 reply.add(&OpenOut { handle: 0, flags: OPEN_KEEP_CACHE, padding: 0 });
                 Ok(())
@@ -217,10 +269,15 @@ impl Handler for Null {
             Opcode::ReadDirectory | Opcode::ReadDirectoryPlus => self.list(request, reply),
             Opcode::Read => {
                 let (wanted, _) = request.argument::<ReadIn>()?;
-                reply.fill_with(wanted.size as usize, |room| Ok(room.len()))
+                let file = Self::file(request)?;
+                reply.fill_with(wanted.size as usize, |room| {
+                    Ok(self.store.read(file, wanted.offset, room))
+                })
             }
             Opcode::Write => {
-                let (wanted, _) = request.argument::<WriteIn>()?;
+                let (wanted, rest) = request.argument::<WriteIn>()?;
+                let bytes = rest.get(..wanted.size as usize).ok_or(Errno::IO)?;
+                self.store.write(Self::file(request)?, wanted.offset, bytes)?;
                 reply.add(&WriteOut { size: wanted.size, padding: 0 });
                 Ok(())
             }

@@ -1,9 +1,9 @@
 //! The systems that the mount benchmark compares.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use xfs_fuse::{ChannelKind, FuseMount, MountFacts, Null, Service, WaitOutcome};
@@ -50,10 +50,20 @@ pub(super) fn systems(arguments: &Arguments) -> Vec<Box<dyn System>> {
         channel,
         mount: None,
     };
-    let all: [Box<dyn System>; 6] = [
+    let kept = |channel| KeptMount {
+        arguments: ServerArguments {
+            clients: arguments.clients,
+            megabytes: arguments.megabytes,
+            rings: channel == ChannelKind::IoUring,
+        },
+        process: None,
+    };
+    let all: [Box<dyn System>; 8] = [
         Box::new(ours(ChannelKind::Device)),
+        Box::new(kept(ChannelKind::Device)),
         Box::new(nothing(ChannelKind::Device)),
         Box::new(ours(ChannelKind::IoUring)),
+        Box::new(kept(ChannelKind::IoUring)),
         Box::new(nothing(ChannelKind::IoUring)),
         Box::new(KernelMount { image: image.clone(), device: None }),
         Box::new(Fuse2fsMount { image }),
@@ -188,6 +198,119 @@ impl System for NullMount {
         }
         mount.finish();
         Ok(())
+    }
+}
+
+/// Arguments of the process of a server that keeps what is written.
+#[derive(clap::Args)]
+pub(crate) struct ServerArguments {
+    /// Number of clients, each with a directory
+    #[arg(long)]
+    clients: usize,
+    /// Megabytes of data for each client
+    #[arg(long)]
+    megabytes: u64,
+    /// Use FUSE over io_uring
+    #[arg(long)]
+    rings: bool,
+}
+
+/// Serves a server that keeps what is written, as the lines of standard input say: `make`, `mount
+/// PATH` and `unmount PATH`. Answers each with a line: `done`, or the error.
+pub(crate) fn serve_kept(arguments: &ServerArguments) -> Result<(), BenchError> {
+    let ServerArguments { clients, megabytes, rings } = *arguments;
+    let channel = if rings { ChannelKind::IoUring } else { ChannelKind::Device };
+    let server = Null::keeping(clients, megabytes * MEGABYTE);
+    let mut mount = NullMount { clients, server, channel, mount: None };
+    for line in std::io::stdin().lines() {
+        let line = line.map_err(BenchError::file(Path::new("standard input")))?;
+        let (order, path) = line.split_once(' ').unwrap_or((&line, ""));
+        let outcome = match order {
+            "make" => mount.make(Path::new(path)),
+            "mount" => mount.mount(Path::new(path)),
+            _ => mount.unmount(Path::new(path)),
+        };
+        match outcome {
+            Ok(()) => println!("done"),
+            Err(error) => println!("{error}"),
+        }
+    }
+    Ok(())
+}
+
+/// The mount of a server that keeps what is written in memory, and has no filesystem. It runs in a
+/// process of its own, as ours does.
+struct KeptMount {
+    arguments: ServerArguments,
+    process: Option<KeptProcess>,
+}
+
+struct KeptProcess {
+    child: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl KeptMount {
+    fn start(&self) -> std::io::Result<KeptProcess> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("kept-server");
+        command.args(["--clients", &self.arguments.clients.to_string()]);
+        command.args(["--megabytes", &self.arguments.megabytes.to_string()]);
+        if self.arguments.rings {
+            command.arg("--rings");
+        }
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let orders = child.stdin.take().expect("standard input is a pipe");
+        let answers = child.stdout.take().expect("standard output is a pipe");
+        Ok(KeptProcess { child, orders, answers: BufReader::new(answers) })
+    }
+
+    /// Lets the server carry out an order on a path.
+    fn order(&mut self, order: &str, path: &Path) -> Result<(), BenchError> {
+        self.try_order(order, path).map_err(BenchError::file(path))
+    }
+
+    fn try_order(&mut self, order: &str, path: &Path) -> std::io::Result<()> {
+        if self.process.is_none() {
+            self.process = Some(self.start()?);
+        }
+        let process = self.process.as_mut().expect("the process was started");
+        writeln!(process.orders, "{order} {}", path.display())?;
+        let mut answer = String::new();
+        process.answers.read_line(&mut answer)?;
+        match answer.trim_end() {
+            "done" => Ok(()),
+            error => Err(std::io::Error::other(error.to_owned())),
+        }
+    }
+}
+
+impl Drop for KeptMount {
+    fn drop(&mut self) {
+        if let Some(KeptProcess { mut child, orders, .. }) = self.process.take() {
+            // The end of its orders ends the process.
+            drop(orders);
+            _ = child.wait();
+        }
+    }
+}
+
+impl System for KeptMount {
+    fn name(&self) -> &'static str {
+        if self.arguments.rings { "kept-rings" } else { "kept" }
+    }
+
+    fn make(&mut self, folder: &Path) -> Result<(), BenchError> {
+        self.order("make", folder)
+    }
+
+    fn mount(&mut self, root: &Path) -> Result<(), BenchError> {
+        self.order("mount", root)
+    }
+
+    fn unmount(&mut self, root: &Path) -> Result<(), BenchError> {
+        self.order("unmount", root)
     }
 }
 
