@@ -1,7 +1,8 @@
 //! Measures the speed of a mount with several clients. The mount is compared with two FUSE servers
-//! without a filesystem over the same transport, with the kernel's XFS, and with fuse2fs. One server
-//! (`null`) keeps nothing, and runs in the process of its clients. The other (`kept`) keeps names,
-//! lengths and data in memory, as any server must, and runs in a process of its own, as ours does.
+//! without a filesystem over the same transport, with the kernel's XFS, and with fuse2fs. One of
+//! the servers (`null`) keeps nothing, and runs in the process of its clients. The other (`kept`)
+//! keeps names, lengths and data in memory, as any server must, and runs in a process of its own,
+//! as ours does.
 //!
 //! Each client is a thread with a directory of its own, and uses system calls. Images are in memory
 //! that has been written before, because the first write of a page takes longer than the measured
@@ -44,7 +45,7 @@ pub(crate) struct Arguments {
     /// Mount options of ferroxfs
     #[arg(long, default_value = "noatime")]
     options: String,
-    /// Measure only these systems: ours, kept, null, ours-rings, kept-rings, null-rings (these three
+    /// Measure only these systems: ours, kept, null, ours-rings, kept-rings, null-rings (the three
     /// over io_uring), kernel, fuse2fs
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,

@@ -62,8 +62,8 @@ trait FileStore: Send + Sync {
 
     fn file_bytes(&self, file: Place) -> u64;
 
-    /// Fills `room` with the contents at `offset`. Returns the number of bytes before the end of the
-    /// file.
+    /// Fills `room` with the contents at `offset`. Returns the number of bytes before the end of
+    /// the file.
     fn read(&self, file: Place, offset: u64, room: &mut [u8]) -> usize;
 
     fn write(&self, file: Place, offset: u64, bytes: &[u8]) -> Result<(), Errno>;

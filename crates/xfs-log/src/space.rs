@@ -24,8 +24,8 @@
 //!   keep their grants. If their grants were all of the log, no transaction could continue.
 //! - **I5** The head waiter's request does not fit, or leaves less than a batch free (see below). A
 //!   thread that releases bytes grants them to the head waiter as soon as they suffice, and then to
-//!   the next. So a waiter wakes only when it is served or has to request a tail push (I6). A waiter
-//!   after the head waiter never wakes.
+//!   the next. So a waiter wakes only when it is served or has to request a tail push (I6). A
+//!   waiter after the head waiter never wakes.
 //! - **I6** When the tail has moved, or may be able to, and a thread still waits, the head waiter
 //!   requests a tail push: it gets that task (`must_request_push`). If the head waiter is served
 //!   before it takes the task, the task passes to the next.
@@ -38,9 +38,9 @@
 //! served together, and the caches are filled again from the rest. Chains do not wait for a batch.
 //!
 //! A waiter still gets its bytes at last. Waiting transactions hold nothing that others wait for.
-//! So the transactions that run end, pushes of the tail go on while a thread waits (I6), and then
-//! nothing is used or granted but the last checkpoint. A request is at most a third of the log
-//! (`LARGEST_SHARE`), which leaves a batch free.
+//! So the transactions that run end, pushes of the tail continue while a thread waits (I6), and
+//! then nothing is used or granted but the last checkpoint. Where there are caches, a request is at
+//! most a quarter of the log, which leaves a batch free.
 //!
 //! Lock order: the queue is the innermost lock.
 

@@ -154,7 +154,11 @@ impl FileStore for Kept {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::ops::ControlFlow;
+
+    use rustix::io::Errno;
+
+    use super::{FileStore, Kept, PIECE_BYTES, Place};
 
     fn names(store: &dyn FileStore, from: u64) -> Vec<(u64, String)> {
         let mut names = Vec::new();
