@@ -32,7 +32,7 @@ use crate::mutant::ActiveMutant;
 
 /// Number of writes after which the positions of the written items are swept. A cluster of inodes
 /// is one write of as many as 65 items: 64 inodes and the buffer.
-const SWEEP_WRITES: usize = 128;
+pub(super) const SWEEP_WRITES: usize = 128;
 
 /// The items that were written to their home locations during a walk over the AIL, and that have
 /// not been swept from its list yet.
