@@ -77,6 +77,9 @@ const ORACLES: [&str; 11] = [
     "work",
 ];
 
+/// The target of the test that counts instructions. It counts the build of [`Part::Program`] only.
+const INSTRUCTIONS: &str = "instructions";
+
 /// The number of cases that a long-running test tries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cases {
@@ -198,7 +201,8 @@ fn build(root: &Path, report: &mut Report) -> Option<Vec<TestBinary>> {
 
 /// Runs the test binaries of the workspace that do not ask oracles, and the tests in documents.
 fn tests_of_ours(root: &Path, report: &mut Report, binaries: &[TestBinary], cases: Cases) {
-    for binary in binaries.iter().filter(|binary| !asks_oracles(binary)) {
+    let is_ours = |binary: &&TestBinary| !asks_oracles(binary) && binary.target != INSTRUCTIONS;
+    for binary in binaries.iter().filter(is_ours) {
         run_binary(root, report, binary, cases);
     }
     tests(root, report, &["--workspace", "--doc"], cases);
@@ -246,8 +250,9 @@ fn query(root: &Path, report: &mut Report) {
 /// ordinary user.
 fn program(root: &Path, report: &mut Report, cases: Cases) {
     let program = quick_dist(root, report, cases);
-    if program.is_some() {
-        instructions(root, report);
+    match program {
+        Some(_) => instructions(root, report),
+        None => report.skip("instructions of operations", "there is no static binary"),
     }
     let began = Instant::now();
     // Where there is no static binary the demo builds its own.

@@ -124,7 +124,7 @@ impl BlockDevice for MemoryDevice {
             let chunk = self.make_chunk(index).expect("each byte of the device has a chunk");
             let mut chunk = chunk.write();
             match &mut *chunk {
-                // All of it is written, so it need not be filled with zeros first.
+                // The write covers the chunk, which need not be filled with zeros first.
                 None if count == CHUNK_BYTES => *chunk = Some(Box::from(piece)),
                 chunk => {
                     let stored = chunk.get_or_insert_with(|| vec![0; CHUNK_BYTES].into());

@@ -4,7 +4,7 @@
 //! that keeps nothing ([`counters`]), and one that keeps what is written ([`kept`]).
 //!
 //! A server shows a root with directories `0`, `1`, …, and in each directory the files that clients
-//! have made.
+//! have made. It refuses to change the length of a file, except by writing.
 
 mod counters;
 mod kept;
@@ -19,22 +19,33 @@ use self::counters::Counters;
 use self::kept::Kept;
 use crate::transport::wire::{
     AttrOut, Attributes, CreateIn, DirEntry, EntryOut, InitFlags, OPEN_KEEP_CACHE, Opcode, OpenOut,
-    ROOT_NODE, ReadIn, StatFsOut, StatX, StatXIn, StatXOut, WriteIn, WriteOut,
+    ROOT_NODE, ReadIn, SetAttrIn, StatFsOut, StatX, StatXIn, StatXOut, WriteIn, WriteOut, set,
 };
 use crate::transport::{Handler, Reply, Request};
 
 const VALID_SECONDS: u64 = 1 << 20;
 const DIRECTORY: u32 = 0o40_755;
 const FILE: u32 = 0o100_644;
+const BLOCK_BYTES: u32 = 4096;
 /// Number of the bit at which the index of the directory starts in the node number of a file.
 const DIRECTORY_SHIFT: u32 = 32;
 
 /// The place of a file: the index of its directory, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct FilePlace {
     directory: usize,
     number: u64,
 }
+
+/// A file: its number in its directory, and its length in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileFacts {
+    number: u64,
+    bytes: u64,
+}
+
+/// The receiver of the files of a directory, with their names. It must not call the store.
+type FileVisitor<'a> = dyn FnMut(FileFacts, &OsStr) -> ControlFlow<()> + 'a;
 
 /// The files of a server.
 trait FileStore: Send + Sync {
@@ -43,30 +54,23 @@ trait FileStore: Send + Sync {
 
     fn directories(&self) -> usize;
 
-    /// Returns the number of the file with this name, or `None` if there is none.
-    fn find(&self, directory: usize, name: &OsStr) -> Option<u64>;
+    /// Returns the file with this name, or `None` if there is none.
+    fn find(&self, directory: usize, name: &OsStr) -> Option<FileFacts>;
 
-    /// Makes a file and returns its number.
-    fn make(&self, directory: usize, name: &OsStr) -> Result<u64, Errno>;
+    fn make(&self, directory: usize, name: &OsStr) -> Result<FileFacts, Errno>;
 
     fn remove(&self, directory: usize, name: &OsStr) -> Result<(), Errno>;
 
-    /// Passes the numbers and names of files to `each`, in the order of their numbers from `from`
-    /// on, until it breaks.
-    fn list(
-        &self,
-        directory: usize,
-        from: u64,
-        each: &mut dyn FnMut(u64, &OsStr) -> ControlFlow<()>,
-    );
+    /// Passes files to `each`, in the order of their numbers from `from` on, until it breaks.
+    fn list(&self, directory: usize, from: u64, each: &mut FileVisitor<'_>);
 
-    fn file_bytes(&self, file: Place) -> u64;
+    fn file_bytes(&self, file: FilePlace) -> u64;
 
     /// Fills `room` with the contents at `offset`. Returns the number of bytes before the end of
     /// the file.
-    fn read(&self, file: Place, offset: u64, room: &mut [u8]) -> usize;
+    fn read(&self, file: FilePlace, offset: u64, room: &mut [u8]) -> usize;
 
-    fn write(&self, file: Place, offset: u64, bytes: &[u8]) -> Result<(), Errno>;
+    fn write(&self, file: FilePlace, offset: u64, bytes: &[u8]) -> Result<(), Errno>;
 }
 
 /// A server for benchmarks, without a filesystem.
@@ -79,7 +83,7 @@ pub struct Null {
 enum Node {
     Root,
     Directory(usize),
-    File(Place),
+    File(FilePlace),
 }
 
 impl Null {
@@ -111,7 +115,7 @@ impl Null {
             (ROOT_NODE, 0) => Node::Root,
             (0, _) => Node::Directory(directory - 1),
             (number, _) => {
-                Node::File(Place { directory: directory.saturating_sub(1), number: number - 1 })
+                Node::File(FilePlace { directory: directory.saturating_sub(1), number: number - 1 })
             }
         }
     }
@@ -125,20 +129,9 @@ impl Null {
     }
 
     fn attributes(&self, node: u64) -> Attributes {
-        let (size, mode, nlink) = match Self::node(node) {
-            Node::File(file) => (self.store.file_bytes(file), FILE, 1),
-            _ => (0, DIRECTORY, 2),
-        };
-        Attributes { inode: node, size, mode, nlink, block_size: 4096, ..Attributes::default() }
-    }
-
-    fn entry(&self, node: u64) -> EntryOut {
-        EntryOut {
-            node,
-            entry_valid: VALID_SECONDS,
-            attr_valid: VALID_SECONDS,
-            attributes: self.attributes(node),
-            ..EntryOut::default()
+        match Self::node(node) {
+            Node::File(file) => file_attributes(node, self.store.file_bytes(file)),
+            _ => directory_attributes(node),
         }
     }
 
@@ -151,7 +144,7 @@ impl Null {
         }
     }
 
-    fn file(request: &Request<'_>) -> Result<Place, Errno> {
+    fn file(request: &Request<'_>) -> Result<FilePlace, Errno> {
         match Self::node(request.node()) {
             Node::File(file) => Ok(file),
             _ => Err(Errno::ISDIR),
@@ -163,23 +156,25 @@ impl Null {
         let found = match Self::node(request.node()) {
             Node::Root => parse(name)
                 .filter(|number| *number < self.store.directories() as u64)
-                .map(|number| Self::directory_node(number as usize)),
+                .map(|number| directory_attributes(Self::directory_node(number as usize))),
             _ => {
                 let directory = self.directory(request)?;
-                let number = self.store.find(directory, name);
-                number.map(|number| Self::file_node(directory, number))
+                let file = self.store.find(directory, name);
+                file.map(|file| {
+                    file_attributes(Self::file_node(directory, file.number), file.bytes)
+                })
             }
         };
         let missing = EntryOut { entry_valid: VALID_SECONDS, ..EntryOut::default() };
-        reply.add(&found.map_or(missing, |node| self.entry(node)));
+        reply.add(&found.map_or(missing, entry));
         Ok(())
     }
 
     fn create(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         let (_, name) = request.argument_and_name::<CreateIn>()?;
         let directory = self.directory(request)?;
-        let number = self.store.make(directory, name)?;
-        reply.add(&self.entry(Self::file_node(directory, number)));
+        let file = self.store.make(directory, name)?;
+        reply.add(&entry(file_attributes(Self::file_node(directory, file.number), file.bytes)));
         reply.add(&OpenOut { handle: 0, flags: OPEN_KEEP_CACHE, padding: 0 });
         Ok(())
     }
@@ -187,7 +182,7 @@ impl Null {
     fn list(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         let (wanted, _) = request.argument::<ReadIn>()?;
         let with_attributes = request.opcode() == Some(Opcode::ReadDirectoryPlus);
-        let mut add = |number: u64, node: u64, name: &OsStr| {
+        let mut add = |number: u64, attributes: Attributes, name: &OsStr| {
             let name = name.as_encoded_bytes();
             let head = if with_attributes { size_of::<EntryOut>() } else { 0 };
             let length = head + (size_of::<DirEntry>() + name.len()).next_multiple_of(8);
@@ -196,11 +191,11 @@ impl Null {
                 return ControlFlow::Break(());
             }
             if with_attributes {
-                reply.add(&self.entry(node));
+                reply.add(&entry(attributes));
             }
-            let file_type = self.attributes(node).mode >> 12;
+            let (inode, file_type) = (attributes.inode, attributes.mode >> 12);
             let (next, name_length) = (number + 1, name.len() as u32);
-            reply.add(&DirEntry { inode: node, next, name_length, file_type });
+            reply.add(&DirEntry { inode, next, name_length, file_type });
             reply.add_bytes(name);
             let padding = end - reply.body_length();
             reply.add_bytes([0; 8].get(..padding).unwrap_or_default());
@@ -209,18 +204,50 @@ impl Null {
         match Self::node(request.node()) {
             Node::Root => {
                 _ = (wanted.offset..self.store.directories() as u64).try_for_each(|number| {
-                    let node = Self::directory_node(number as usize);
-                    add(number, node, number.to_string().as_ref())
+                    let attributes = directory_attributes(Self::directory_node(number as usize));
+                    add(number, attributes, number.to_string().as_ref())
                 });
             }
             _ => {
                 let directory = self.directory(request)?;
-                self.store.list(directory, wanted.offset, &mut |number, name| {
-                    add(number, Self::file_node(directory, number), name)
+                self.store.list(directory, wanted.offset, &mut |file, name| {
+                    let node = Self::file_node(directory, file.number);
+                    add(file.number, file_attributes(node, file.bytes), name)
                 });
             }
         }
         Ok(())
+    }
+}
+
+fn file_attributes(node: u64, size: u64) -> Attributes {
+    Attributes {
+        inode: node,
+        size,
+        mode: FILE,
+        nlink: 1,
+        block_size: BLOCK_BYTES,
+        ..Attributes::default()
+    }
+}
+
+fn directory_attributes(node: u64) -> Attributes {
+    Attributes {
+        inode: node,
+        mode: DIRECTORY,
+        nlink: 2,
+        block_size: BLOCK_BYTES,
+        ..Attributes::default()
+    }
+}
+
+fn entry(attributes: Attributes) -> EntryOut {
+    EntryOut {
+        node: attributes.inode,
+        entry_valid: VALID_SECONDS,
+        attr_valid: VALID_SECONDS,
+        attributes,
+        ..EntryOut::default()
     }
 }
 
@@ -241,6 +268,11 @@ impl Handler for Null {
         match request.opcode().ok_or(Errno::NOSYS)? {
             Opcode::Lookup => self.lookup(request, reply),
             Opcode::GetAttr | Opcode::SetAttr => {
+                if request.opcode() == Some(Opcode::SetAttr)
+                    && request.argument::<SetAttrIn>()?.0.valid & set::SIZE != 0
+                {
+                    return Err(Errno::NOTSUP);
+                }
                 let attributes = self.attributes(request.node());
                 reply.add(&AttrOut { valid: VALID_SECONDS, attributes, ..AttrOut::default() });
                 Ok(())

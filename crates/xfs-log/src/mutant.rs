@@ -44,6 +44,8 @@ pub(crate) enum Mutant {
     GrantBeforeHead,
     /// The waiter with the smallest request is served first.
     SmallestFirst,
+    /// Waiting new transactions need as much free beside their request as the log is long.
+    BatchNeverFree,
     /// A new waiter goes to sleep without checking whether bytes came free in the meantime.
     AsleepBeforeLooking,
     /// A waiter that gives up because the log is shut down stays in the queue.

@@ -22,10 +22,10 @@
 //! - **I4** New transactions leave an eighth of the log to chains that need more transactions than
 //!   they reserved space for. Such a chain holds items for which other transactions wait, and these
 //!   keep their grants. If their grants were all of the log, no transaction could continue.
-//! - **I5** The head waiter's request does not fit, or leaves less than a batch free (see below). A
-//!   thread that releases bytes grants them to the head waiter as soon as they suffice, and then to
-//!   the next. So a waiter wakes only when it is served or has to request a tail push (I6). A
-//!   waiter after the head waiter never wakes.
+//! - **I5** The head waiter's request does not fit, or, if it is that of a new transaction, leaves
+//!   less than a batch free (see below). A thread that releases bytes grants them to the head
+//!   waiter as soon as they suffice, and then to the next. So a waiter wakes only when it is served
+//!   or has to request a tail push (I6). A waiter after the head waiter never wakes.
 //! - **I6** When the tail has moved, or may be able to, and a thread still waits, the head waiter
 //!   requests a tail push: it gets that task (`must_request_push`). If the head waiter is served
 //!   before it takes the task, the task passes to the next.
@@ -34,13 +34,14 @@
 //!
 //! In a log that is full, the threads would pass the bytes of one request from hand to hand: each
 //! transaction would join the queue, and wake the next waiter at its end. So new transactions are
-//! served only when a *batch* is free beside the request of the first of them. Then all waiters are
-//! served together, and the caches are filled again from the rest. Chains do not wait for a batch.
+//! served only when a *batch*, an eighth of the log, is free beside the request of the first of them
+//! and the eighth of I4. Then as many waiters are served together as fit, and the caches are filled
+//! again from the rest. Chains do not wait for a batch.
 //!
 //! A waiter still gets its bytes at last. Waiting transactions hold nothing that others wait for.
 //! So the transactions that run end, pushes of the tail continue while a thread waits (I6), and
-//! then nothing is used or granted but the last checkpoint. Where there are caches, a request is at
-//! most a quarter of the log, which leaves a batch free.
+//! then nothing is granted, and only the last record is used. A request is at most half of the log
+//! (`Log::reserve`). With the batch and the eighth of I4 that is three quarters of it.
 //!
 //! Lock order: the queue is the innermost lock.
 
@@ -61,8 +62,9 @@ use wait_queue::{SpaceWaiter, WaitQueue};
 /// bytes, each in 32 bits.
 const MAX_LOG_BYTES: u64 = u32::MAX as u64;
 
-/// The log size is divided by this number. The result is a batch. The bytes of one transaction are
-/// used many times, because most are given back: a batch is enough for some thousand transactions.
+/// The log size is divided by this number. The result is a batch. A transaction gives back most of
+/// its bytes, so a batch is enough for many more transactions than it has requests. A create keeps
+/// some 350 bytes.
 const BATCH_SHARE: u64 = 8;
 
 /// Flag in the integer of used and granted bytes: new transactions get no bytes. The flag is the
@@ -134,8 +136,8 @@ pub(crate) struct LogSpace {
 
 impl LogSpace {
     /// Creates the space of a log of `size_bytes` bytes. All of it is free. Each of the `slots`
-    /// per-CPU slots gets an empty cache of granted bytes. The caller ensures that no ticket
-    /// requests more than `largest_bytes` at once.
+    /// per-CPU slots gets an empty cache of granted bytes, unless the log is too small for caches of
+    /// `largest_bytes` bytes.
     pub(crate) fn new(
         size_bytes: u64,
         slots: usize,
@@ -345,7 +347,8 @@ impl LogSpace {
     /// tail push (I6).
     fn serve(&self, queue: &mut WaitQueue) {
         mutate!(self.mutant, Mutant::SmallestFirst, {}, queue.sort_by_size());
-        let mut batch_bytes = self.batch_bytes;
+        let mut batch_bytes =
+            mutate!(self.mutant, Mutant::BatchNeverFree, self.batch_bytes, self.size_bytes);
         queue.serve(|bytes, urgency| {
             let left_bytes = if urgency == Urgency::Begin { batch_bytes } else { 0 };
             let is_taken = self.take_and_leave(bytes, left_bytes, urgency);

@@ -70,8 +70,8 @@ impl CommitLoad {
         self.run_between(|| {})
     }
 
-    /// Commits as [`run`](Self::run) does, and calls `mark` before the first commit and when the log
-    /// is forced.
+    /// Commits as [`run`](Self::run) does. Calls `mark` before the first commit, and when the log is
+    /// forced.
     pub(crate) fn run_between(
         &self,
         mark: impl Fn(),

@@ -215,8 +215,9 @@ pub(crate) struct ServerArguments {
     rings: bool,
 }
 
-/// Serves a server that keeps what is written, as the lines of standard input say: `make`, `mount
-/// PATH` and `unmount PATH`. Answers each with a line: `done`, or the error.
+/// Runs a server that keeps what is written. Each line of standard input is a command: `make`,
+/// `mount PATH` or `unmount PATH`. Answers each with a line: `done`, or the error. Unmounts at the
+/// end of the input.
 pub(crate) fn serve_kept(arguments: &ServerArguments) -> Result<(), BenchError> {
     let ServerArguments { clients, megabytes, rings } = *arguments;
     let channel = if rings { ChannelKind::IoUring } else { ChannelKind::Device };
@@ -224,18 +225,18 @@ pub(crate) fn serve_kept(arguments: &ServerArguments) -> Result<(), BenchError> 
     let mut mount = NullMount { clients, server, channel, mount: None };
     for line in std::io::stdin().lines() {
         let line = line.map_err(BenchError::file(Path::new("standard input")))?;
-        let (order, path) = line.split_once(' ').unwrap_or((&line, ""));
-        let outcome = match order {
+        let (command, path) = line.split_once(' ').unwrap_or((&line, ""));
+        let outcome = match command {
             "make" => mount.make(Path::new(path)),
             "mount" => mount.mount(Path::new(path)),
             _ => mount.unmount(Path::new(path)),
         };
         match outcome {
             Ok(()) => println!("done"),
-            Err(error) => println!("{error}"),
+            Err(error) => println!("{}", error.to_string().replace('\n', " ")),
         }
     }
-    Ok(())
+    mount.unmount(Path::new("the server"))
 }
 
 /// The mount of a server that keeps what is written in memory, and has no filesystem. It runs in a
@@ -247,7 +248,7 @@ struct KeptMount {
 
 struct KeptProcess {
     child: Child,
-    orders: ChildStdin,
+    commands: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
 
@@ -261,24 +262,27 @@ impl KeptMount {
             command.arg("--rings");
         }
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let orders = child.stdin.take().expect("standard input is a pipe");
+        let commands = child.stdin.take().expect("standard input is a pipe");
         let answers = child.stdout.take().expect("standard output is a pipe");
-        Ok(KeptProcess { child, orders, answers: BufReader::new(answers) })
+        Ok(KeptProcess { child, commands, answers: BufReader::new(answers) })
     }
 
-    /// Lets the server carry out an order on a path.
-    fn order(&mut self, order: &str, path: &Path) -> Result<(), BenchError> {
-        self.try_order(order, path).map_err(BenchError::file(path))
+    /// Sends the server a command with a path, and waits for the answer.
+    fn command(&mut self, command: &str, path: &Path) -> Result<(), BenchError> {
+        self.try_command(command, path).map_err(BenchError::file(path))
     }
 
-    fn try_order(&mut self, order: &str, path: &Path) -> std::io::Result<()> {
+    fn try_command(&mut self, command: &str, path: &Path) -> std::io::Result<()> {
         if self.process.is_none() {
             self.process = Some(self.start()?);
         }
         let process = self.process.as_mut().expect("the process was started");
-        writeln!(process.orders, "{order} {}", path.display())?;
+        writeln!(process.commands, "{command} {}", path.display())?;
         let mut answer = String::new();
-        process.answers.read_line(&mut answer)?;
+        if process.answers.read_line(&mut answer)? == 0 {
+            let status = process.child.wait()?;
+            return Err(std::io::Error::other(format!("the server has ended: {status}")));
+        }
         match answer.trim_end() {
             "done" => Ok(()),
             error => Err(std::io::Error::other(error.to_owned())),
@@ -288,9 +292,9 @@ impl KeptMount {
 
 impl Drop for KeptMount {
     fn drop(&mut self) {
-        if let Some(KeptProcess { mut child, orders, .. }) = self.process.take() {
-            // The end of its orders ends the process.
-            drop(orders);
+        if let Some(KeptProcess { mut child, commands, .. }) = self.process.take() {
+            // The end of its input ends the process.
+            drop(commands);
             _ = child.wait();
         }
     }
@@ -302,15 +306,15 @@ impl System for KeptMount {
     }
 
     fn make(&mut self, folder: &Path) -> Result<(), BenchError> {
-        self.order("make", folder)
+        self.command("make", folder)
     }
 
     fn mount(&mut self, root: &Path) -> Result<(), BenchError> {
-        self.order("mount", root)
+        self.command("mount", root)
     }
 
     fn unmount(&mut self, root: &Path) -> Result<(), BenchError> {
-        self.order("unmount", root)
+        self.command("unmount", root)
     }
 }
 

@@ -1,13 +1,13 @@
 //! Files of which only their numbers are counted.
 
 use std::ffi::OsStr;
-use std::ops::ControlFlow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use rustix::io::Errno;
 use xfs_sync::{AtomicU64, CachePadded, Object, Ordering};
 
-use super::{FileStore, Place, parse};
+use super::{FileFacts, FilePlace, FileStore, FileVisitor, parse};
 
 /// The files of a directory: their numbers go from `removed` up to, but not including, `made`.
 #[derive(Default)]
@@ -28,9 +28,13 @@ impl Counters {
         Self { directories, file_bytes }
     }
 
-    fn files(&self, directory: usize) -> Option<std::ops::Range<u64>> {
+    fn files(&self, directory: usize) -> Option<Range<u64>> {
         let files = self.directories.get(directory)?;
         Some(files.removed.load(Ordering::Relaxed)..files.made.load(Ordering::Relaxed))
+    }
+
+    fn facts(&self, number: u64) -> FileFacts {
+        FileFacts { number, bytes: self.file_bytes }
     }
 }
 
@@ -43,15 +47,16 @@ impl FileStore for Counters {
         self.directories.len()
     }
 
-    fn find(&self, directory: usize, name: &OsStr) -> Option<u64> {
-        parse(name).filter(|number| self.files(directory).is_some_and(|all| all.contains(number)))
+    fn find(&self, directory: usize, name: &OsStr) -> Option<FileFacts> {
+        let number = parse(name)?;
+        self.files(directory)?.contains(&number).then(|| self.facts(number))
     }
 
-    fn make(&self, directory: usize, name: &OsStr) -> Result<u64, Errno> {
+    fn make(&self, directory: usize, name: &OsStr) -> Result<FileFacts, Errno> {
         let files = self.directories.get(directory).ok_or(Errno::NOENT)?;
         let number = parse(name).ok_or(Errno::INVAL)?;
         files.made.store(number + 1, Ordering::Relaxed);
-        Ok(number)
+        Ok(self.facts(number))
     }
 
     fn remove(&self, directory: usize, name: &OsStr) -> Result<(), Errno> {
@@ -61,26 +66,21 @@ impl FileStore for Counters {
         Ok(())
     }
 
-    fn list(
-        &self,
-        directory: usize,
-        from: u64,
-        each: &mut dyn FnMut(u64, &OsStr) -> ControlFlow<()>,
-    ) {
+    fn list(&self, directory: usize, from: u64, each: &mut FileVisitor<'_>) {
         let Some(files) = self.files(directory) else { return };
         _ = (files.start.max(from)..files.end)
-            .try_for_each(|number| each(number, number.to_string().as_ref()));
+            .try_for_each(|number| each(self.facts(number), number.to_string().as_ref()));
     }
 
-    fn file_bytes(&self, _: Place) -> u64 {
+    fn file_bytes(&self, _: FilePlace) -> u64 {
         self.file_bytes
     }
 
-    fn read(&self, _: Place, _: u64, room: &mut [u8]) -> usize {
+    fn read(&self, _: FilePlace, _: u64, room: &mut [u8]) -> usize {
         room.len()
     }
 
-    fn write(&self, _: Place, _: u64, _: &[u8]) -> Result<(), Errno> {
+    fn write(&self, _: FilePlace, _: u64, _: &[u8]) -> Result<(), Errno> {
         Ok(())
     }
 }

@@ -1,17 +1,18 @@
 //! Files whose names, lengths and data are kept in memory.
 //!
+//! A write past the end of a file leaves bytes of other files between the two.
+//!
 //! The memory of data has been written before, because the first write of a page takes longer than
 //! the copy. Images of real servers are prepared in the same way.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use rustix::io::Errno;
 use xfs_sync::{Mutex, Object, RwLock, Volume};
 
-use super::{FileStore, Place};
+use super::{FileFacts, FilePlace, FileStore, FileVisitor};
 
 /// Length of a piece of memory for data.
 const PIECE_BYTES: usize = 1 << 20;
@@ -69,11 +70,13 @@ impl FileStore for Kept {
         self.directories.len()
     }
 
-    fn find(&self, directory: usize, name: &OsStr) -> Option<u64> {
-        self.directory(directory).ok()?.read().numbers.get(name).copied()
+    fn find(&self, directory: usize, name: &OsStr) -> Option<FileFacts> {
+        let directory = self.directory(directory).ok()?.read();
+        let number = *directory.numbers.get(name)?;
+        Some(FileFacts { number, bytes: directory.files.get(&number)?.bytes })
     }
 
-    fn make(&self, directory: usize, name: &OsStr) -> Result<u64, Errno> {
+    fn make(&self, directory: usize, name: &OsStr) -> Result<FileFacts, Errno> {
         let mut directory = self.directory(directory)?.write();
         let number = directory.next_number;
         if directory.numbers.contains_key(name) {
@@ -83,7 +86,7 @@ impl FileStore for Kept {
         directory.numbers.insert(name.to_owned(), number);
         let file = KeptFile { name: name.to_owned(), bytes: 0, pieces: Vec::new() };
         directory.files.insert(number, file);
-        Ok(number)
+        Ok(FileFacts { number, bytes: 0 })
     }
 
     fn remove(&self, directory: usize, name: &OsStr) -> Result<(), Errno> {
@@ -97,23 +100,20 @@ impl FileStore for Kept {
         Ok(())
     }
 
-    fn list(
-        &self,
-        directory: usize,
-        from: u64,
-        each: &mut dyn FnMut(u64, &OsStr) -> ControlFlow<()>,
-    ) {
+    fn list(&self, directory: usize, from: u64, each: &mut FileVisitor<'_>) {
         let Ok(directory) = self.directory(directory) else { return };
         let directory = directory.read();
-        _ = directory.files.range(from..).try_for_each(|(number, file)| each(*number, &file.name));
+        _ = directory.files.range(from..).try_for_each(|(number, file)| {
+            each(FileFacts { number: *number, bytes: file.bytes }, &file.name)
+        });
     }
 
-    fn file_bytes(&self, file: Place) -> u64 {
+    fn file_bytes(&self, file: FilePlace) -> u64 {
         let Ok(directory) = self.directory(file.directory) else { return 0 };
         directory.read().files.get(&file.number).map_or(0, |file| file.bytes)
     }
 
-    fn read(&self, file: Place, offset: u64, room: &mut [u8]) -> usize {
+    fn read(&self, file: FilePlace, offset: u64, room: &mut [u8]) -> usize {
         let Ok(directory) = self.directory(file.directory) else { return 0 };
         let directory = directory.read();
         let Some(file) = directory.files.get(&file.number) else { return 0 };
@@ -131,7 +131,7 @@ impl FileStore for Kept {
         length
     }
 
-    fn write(&self, file: Place, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
+    fn write(&self, file: FilePlace, offset: u64, bytes: &[u8]) -> Result<(), Errno> {
         let mut directory = self.directory(file.directory)?.write();
         let file = directory.files.get_mut(&file.number).ok_or(Errno::NOENT)?;
         let end = offset + bytes.len() as u64;
@@ -158,12 +158,12 @@ mod tests {
 
     use rustix::io::Errno;
 
-    use super::{FileStore, Kept, PIECE_BYTES, Place};
+    use super::{FilePlace, FileStore, Kept, PIECE_BYTES};
 
     fn names(store: &dyn FileStore, from: u64) -> Vec<(u64, String)> {
         let mut names = Vec::new();
-        store.list(0, from, &mut |number, name| {
-            names.push((number, name.to_string_lossy().into_owned()));
+        store.list(0, from, &mut |file, name| {
+            names.push((file.number, name.to_string_lossy().into_owned()));
             ControlFlow::Continue(())
         });
         names
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn written_data_is_read_back_across_pieces() {
         let store = Kept::new(1, 3 * PIECE_BYTES as u64);
-        let file = Place { directory: 0, number: store.make(0, "f".as_ref()).unwrap() };
+        let file = FilePlace { directory: 0, number: store.make(0, "f".as_ref()).unwrap().number };
         let bytes: Vec<u8> = (0..2 * PIECE_BYTES).map(|index| (index % 251) as u8).collect();
         store.write(file, 1000, &bytes).unwrap();
         assert_eq!(store.file_bytes(file), 1000 + bytes.len() as u64);
@@ -185,13 +185,15 @@ mod tests {
     fn memory_of_a_removed_file_is_used_again() {
         let store = Kept::new(1, PIECE_BYTES as u64);
         for _ in 0..2 {
-            let file = Place { directory: 0, number: store.make(0, "f".as_ref()).unwrap() };
+            let file =
+                FilePlace { directory: 0, number: store.make(0, "f".as_ref()).unwrap().number };
             store.write(file, 0, &[1]).unwrap();
             assert_eq!(store.write(file, PIECE_BYTES as u64, &[1]), Err(Errno::NOSPC));
             store.remove(0, "f".as_ref()).unwrap();
         }
         let emptied = store.emptied();
-        let file = Place { directory: 0, number: emptied.make(0, "f".as_ref()).unwrap() };
+        let file =
+            FilePlace { directory: 0, number: emptied.make(0, "f".as_ref()).unwrap().number };
         emptied.write(file, 0, &[1]).unwrap();
     }
 

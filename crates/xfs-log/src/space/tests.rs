@@ -173,11 +173,11 @@ fn batch_does_not_keep_the_largest_request_waiting() {
     let health = Health::default();
     space.take(space.size_bytes() / 8 * 7, Urgency::Begin, &health, &|| {}).unwrap();
     thread::scope(|scope| {
-        scope.spawn(|| space.take(space.size_bytes() / 3, Urgency::Begin, &health, &|| {}));
+        scope.spawn(|| space.take(space.size_bytes() / 2, Urgency::Begin, &health, &|| {}));
         await_waiting(&space, 1);
         space.give_back(space.size_bytes() / 8 * 7);
     });
-    assert_eq!(space.in_use().granted, space.size_bytes() / 3);
+    assert_eq!(space.in_use().granted, space.size_bytes() / 2);
 }
 
 /// Checks that a request takes what is free, and keeps less for its slot than usual, before it

@@ -16,7 +16,7 @@ use std::process::{Command, ExitCode};
 
 use xfs_workload::{Caches, OperationAccount, WorkloadError, account, run_operations};
 
-// Its memcpy, as the static binary has it.
+// The memcpy of the static binary.
 extern crate xfs_memcpy as _;
 
 /// The allocator of the command, whose instructions do not depend on the C library.

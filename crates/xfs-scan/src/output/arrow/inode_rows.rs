@@ -37,6 +37,8 @@ impl InodeRows {
             Field::Type => {
                 runs_of(self.rows.iter().map(Row::type_name), |name| RunValue::Text(name.into()))
             }
+            // They change from row to row.
+            Field::Ino | Field::Generation => None,
             _ => self.numbers(field, AsRuns)?,
         }
     }
@@ -56,24 +58,24 @@ impl InodeRows {
         }
     }
 
-    /// Passes the values of a column of numbers to `made`. Returns `None` if the column is not one
+    /// Passes the values of a column of numbers to `form`. Returns `None` if the column is not one
     /// of numbers.
-    fn numbers<M: OfNumbers>(&self, field: Field, made: M) -> Option<M::Made> {
+    fn numbers<F: NumberForm>(&self, field: Field, form: F) -> Option<F::Column> {
         let rows = self.rows.as_slice();
-        let wide = |value: fn(&Row) -> u64| made.wide(rows.iter().map(value));
-        let narrow = |value: fn(&Row) -> u32| made.narrow(rows.iter().map(value));
+        let wide = |value: fn(&Row) -> u64| form.wide(rows.iter().map(value));
+        let narrow = |value: fn(&Row) -> u32| form.narrow(rows.iter().map(value));
         Some(match field {
             Field::Ino => wide(|row| row.ino),
             Field::Generation => narrow(|row| row.generation),
-            Field::Ag => made.narrow(self.ags.iter().copied()),
+            Field::Ag => form.narrow(self.ags.iter().copied()),
             Field::Mode => narrow(|row| row.mode),
             Field::Nlink => narrow(|row| row.nlink),
             Field::Uid => narrow(|row| row.uid),
             Field::Gid => narrow(|row| row.gid),
             Field::ProjectId => narrow(|row| row.project_id),
             Field::Size => wide(|row| row.size),
-            Field::Blocks => made.wide(self.blocks.iter().copied()),
-            Field::RealtimeBlocks => made.wide(self.realtime_blocks.iter().copied()),
+            Field::Blocks => form.wide(self.blocks.iter().copied()),
+            Field::RealtimeBlocks => form.wide(self.realtime_blocks.iter().copied()),
             Field::Extents => wide(|row| row.extents),
             Field::AttrExtents => narrow(|row| row.attr_extents),
             Field::Xflags => narrow(|row| row.xflags),
@@ -102,18 +104,18 @@ impl InodeRows {
 }
 
 /// A form of a column of numbers.
-trait OfNumbers {
-    type Made;
+trait NumberForm {
+    type Column;
 
-    fn wide(&self, values: impl Iterator<Item = u64>) -> Self::Made;
-    fn narrow(&self, values: impl Iterator<Item = u32>) -> Self::Made;
+    fn wide(&self, values: impl Iterator<Item = u64>) -> Self::Column;
+    fn narrow(&self, values: impl Iterator<Item = u32>) -> Self::Column;
 }
 
 /// An array with a value for each row.
 struct AsArray;
 
-impl OfNumbers for AsArray {
-    type Made = ArrayRef;
+impl NumberForm for AsArray {
+    type Column = ArrayRef;
 
     fn wide(&self, values: impl Iterator<Item = u64>) -> ArrayRef {
         array::<UInt64Type>(values)
@@ -129,14 +131,14 @@ impl OfNumbers for AsArray {
 struct AsRuns;
 
 #[cfg(feature = "parquet")]
-impl OfNumbers for AsRuns {
-    type Made = Option<Vec<(RunValue, usize)>>;
+impl NumberForm for AsRuns {
+    type Column = Option<Vec<(RunValue, usize)>>;
 
-    fn wide(&self, values: impl Iterator<Item = u64>) -> Self::Made {
+    fn wide(&self, values: impl Iterator<Item = u64>) -> Self::Column {
         runs_of(values, RunValue::Wide)
     }
 
-    fn narrow(&self, values: impl Iterator<Item = u32>) -> Self::Made {
+    fn narrow(&self, values: impl Iterator<Item = u32>) -> Self::Column {
         runs_of(values, RunValue::Narrow)
     }
 }

@@ -61,10 +61,57 @@ fn waiters_are_served_in_turn() {
     explore(|| wait(ActiveMutant::default(), false));
 }
 
-/// Slots have caches, and new transactions wait for a batch.
+/// Returns a space whose slots have caches, so that new transactions wait for a batch.
+fn with_batches(mutant: ActiveMutant) -> LogSpace {
+    LogSpace::new(SIZE, 2, 1, mutant)
+}
+
 #[test]
-fn waiters_are_served_in_turn_beside_caches() {
-    explore(|| wait_in(LogSpace::new(SIZE, 2, 1, ActiveMutant::default()), false));
+fn waiters_are_served_in_turn_in_batches() {
+    explore(|| wait_in(with_batches(ActiveMutant::default()), false));
+}
+
+#[test]
+fn waiters_for_a_batch_give_up_after_a_shutdown() {
+    explore(|| wait_in(with_batches(ActiveMutant::default()), true));
+}
+
+#[test]
+fn batch_that_is_never_free_is_found() {
+    check_found("deadlock", || {
+        wait_in(with_batches(ActiveMutant::with(Mutant::BatchNeverFree)), false);
+    });
+}
+
+/// A space is closed and opened while new transactions and a chain wait, and bytes are given back.
+#[test]
+fn waiters_for_a_batch_are_served_after_the_space_was_closed() {
+    explore(|| {
+        let space = Arc::new(with_batches(ActiveMutant::default()));
+        space.leave_tail_pushes_to_threads();
+        let health = Arc::new(Health::default());
+        space.take(TAKEN, Urgency::Begin, &health, &|| {}).unwrap();
+        let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
+        for (bytes, urgency) in [(200, Urgency::Begin), (50, Urgency::Begin), (100, Urgency::Roll)]
+        {
+            let (space, health) = (Arc::clone(&space), Arc::clone(&health));
+            threads.push(Box::new(move || {
+                space.take(bytes, urgency, &health, &|| {}).unwrap();
+                space.give_back(bytes);
+            }));
+        }
+        let giving = Arc::clone(&space);
+        threads.push(Box::new(move || (0..TAKEN / 100).for_each(|_| giving.give_back(100))));
+        let closing = Arc::clone(&space);
+        threads.push(Box::new(move || {
+            closing.close();
+            closing.open();
+        }));
+        run(threads);
+        assert!(!space.is_contended(), "a waiter was left in the queue");
+        space.drain();
+        assert_eq!(space.in_use().granted, 0, "everything has been given back");
+    });
 }
 
 #[test]
