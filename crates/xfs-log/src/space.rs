@@ -34,9 +34,9 @@
 //!
 //! In a log that is full, the threads would pass the bytes of one request from hand to hand: each
 //! transaction would join the queue, and wake the next waiter at its end. So new transactions are
-//! served only when a *batch*, an eighth of the log, is free beside the request of the first of them
-//! and the eighth of I4. Then as many waiters are served together as fit, and the caches are filled
-//! again from the rest. Chains do not wait for a batch.
+//! served only when a *batch*, an eighth of the log, is free beside the request of the first of
+//! them and the eighth of I4. Then as many waiters are served together as fit, and the caches are
+//! filled again from the rest. Chains do not wait for a batch.
 //!
 //! A waiter still gets its bytes at last. Waiting transactions hold nothing that others wait for.
 //! So the transactions that run end, pushes of the tail continue while a thread waits (I6), and
@@ -136,8 +136,8 @@ pub(crate) struct LogSpace {
 
 impl LogSpace {
     /// Creates the space of a log of `size_bytes` bytes. All of it is free. Each of the `slots`
-    /// per-CPU slots gets an empty cache of granted bytes, unless the log is too small for caches of
-    /// `largest_bytes` bytes.
+    /// per-CPU slots gets an empty cache of granted bytes, unless the log is too small for caches
+    /// of `largest_bytes` bytes.
     pub(crate) fn new(
         size_bytes: u64,
         slots: usize,
